@@ -1,0 +1,151 @@
+"""The concrete containers of the run reading: tables, rosters, sets and id ranges, each checked at its border."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from poolproof.spec.language.errors import IllDefined
+
+K = TypeVar("K", bound=int)
+V = TypeVar("V")
+
+
+class IdRange(Generic[K]):
+    """All ids of one kind: 0 <= id < size."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def has(self, key: K) -> bool:
+        """Is this an id of the kind?"""
+        return 0 <= key < self.size
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(range(self.size))  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return self.size
+
+
+class Map(dict[K, V], Generic[K, V]):
+    """A total table over all ids of one kind. Reads and writes outside it raise `IllDefined`."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: K) -> V:
+        raise IllDefined(f"read at {key!r}, outside a table of {len(self)} entries")
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if key not in self:
+            raise IllDefined(f"write at {key!r}, outside a table of {len(self)} entries")
+        dict.__setitem__(self, key, value)
+
+    def relabel(self, to: Callable[[K], V], where: Callable[[K], bool] | None = None) -> None:
+        """Bulk update: every key for which `where` holds gets the value `to(key)`, all read before any is written."""
+        keys = list(self) if where is None else [key for key in self if where(key)]
+        dict.update(self, [(key, to(key)) for key in keys])
+
+
+class Roster(Generic[K]):
+    """A set of ids whose size is known and whose members can be listed: a bijection with 0 .. size - 1.
+
+    Use it where "the count is positive" must yield a member. The order of members is a ghost.
+    """
+
+    __slots__ = ("limit", "members")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.members: dict[K, None] = {}
+
+    @property
+    def size(self) -> int:
+        """The number of members."""
+        return len(self.members)
+
+    def has(self, key: K) -> bool:
+        """Is this id a member?"""
+        if not 0 <= key < self.limit:
+            raise IllDefined(f"{key!r} is outside a table of {self.limit} entries")
+        return key in self.members
+
+    def pick(self) -> K:
+        """Some member; the roster must not be empty."""
+        if not self.members:
+            raise IllDefined("an empty roster has no member to pick")
+        return next(iter(self.members))
+
+    def add(self, key: K) -> None:
+        """Add an id that is not a member."""
+        if self.has(key):
+            raise IllDefined(f"{key!r} is a member already")
+        self.members[key] = None
+
+    def remove(self, key: K) -> None:
+        """Remove a member."""
+        if not self.has(key):
+            raise IllDefined(f"{key!r} is not a member")
+        del self.members[key]
+
+    def absorb(self, other: Roster[K]) -> None:
+        """Add all members of a roster that has none in common with this one."""
+        if not self.members.keys().isdisjoint(other.members):
+            raise IllDefined("the rosters have members in common")
+        self.members.update(other.members)
+
+    def fill(self, low: K, high: int) -> None:
+        """Hold exactly the ids low .. high - 1."""
+        if not 0 <= low <= high <= self.limit:
+            raise IllDefined(f"{low!r} .. {high!r} is outside a table of {self.limit} entries")
+        self.members = dict.fromkeys(range(low, high))  # type: ignore[arg-type]
+
+    def empty(self) -> None:
+        """Hold nothing."""
+        self.members = {}
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.members)
+
+    def copy(self) -> Roster[K]:
+        """An independent copy."""
+        twin: Roster[K] = Roster(self.limit)
+        twin.members = dict(self.members)
+        return twin
+
+
+class Set(frozenset[K], Generic[K]):
+    """A first-class immutable set of ids, table or not; assign a new one to change a field."""
+
+    __slots__ = ()
+
+    def has(self, key: K) -> bool:
+        """Is this id a member?"""
+        return key in self
+
+    def with_(self, key: K) -> Set[K]:
+        """This set and one id."""
+        return Set(self.union((key,)))
+
+    def without(self, key: K) -> Set[K]:
+        """This set less one id."""
+        return Set(self.difference((key,)))
+
+    def join(self, other: Set[K]) -> Set[K]:
+        """The members of either."""
+        return Set(self.union(other))
+
+    def minus(self, other: Set[K]) -> Set[K]:
+        """The members that the other set lacks."""
+        return Set(self.difference(other))
+
+    def disjoint(self, other: Set[K]) -> bool:
+        """Have the two sets no member in common?"""
+        return self.isdisjoint(other)
+
+
+def ids(values: Iterable[Any]) -> Set[Any]:
+    """A set of these ids."""
+    return Set(values)

@@ -1,0 +1,194 @@
+"""The source of spec functions: an allow-list over their syntax, and the guard and effect halves of an action.
+
+What a symbolic reading would miss silently (`is`, isinstance branches, try around a refusal, loops, mutation of
+globals) is rejected here by line, when the function is registered.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from poolproof.spec.language.errors import GuardAfterEffect, SourceRejected
+
+_EXPRESSIONS = (
+    ast.Call,
+    ast.Name,
+    ast.Attribute,
+    ast.Subscript,
+    ast.Constant,
+    ast.Compare,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Lambda,
+    ast.keyword,
+    ast.arguments,
+    ast.arg,
+    ast.expr_context,
+    ast.operator,
+    ast.USub,
+    ast.cmpop,
+)
+_BANNED_COMPARISONS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+_BANNED_OPERATORS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift, ast.Pow, ast.Div, ast.MatMult)
+
+
+def parse(function: Callable[..., Any]) -> ast.FunctionDef:
+    """The syntax tree of a spec function, with the line numbers of its file.
+
+    Raises:
+        SourceRejected: the source is not at hand, or is not one plain function.
+    """
+    known: ast.FunctionDef | None = getattr(function, "__spec_node__", None)
+    if known is not None:
+        return known
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError) as problem:
+        raise SourceRejected(f"{function!r}: a spec function needs its source at hand ({problem})") from None
+    module = ast.parse(textwrap.dedent("".join(lines)))
+    ast.increment_lineno(module, first - 1)
+    node = module.body[0]
+    if not isinstance(node, ast.FunctionDef):
+        raise SourceRejected(f"{function!r}: a spec function is a plain `def`")
+    return node
+
+
+def statements(node: ast.FunctionDef) -> list[ast.stmt]:
+    """The body without its docstring."""
+    return node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+
+
+def is_guard(statement: ast.stmt) -> bool:
+    """Is this statement `require(...)`?"""
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Call)
+        and isinstance(statement.value.func, ast.Name)
+        and statement.value.func.id == "require"
+    )
+
+
+def is_binding(statement: ast.stmt) -> bool:
+    """Is this statement a local name given a value?"""
+    if isinstance(statement, ast.AnnAssign):
+        return isinstance(statement.target, ast.Name)
+    return isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+
+
+def check_source(function: Callable[..., Any], effects_allowed: bool) -> ast.FunctionDef:
+    """Check a spec function against the allow-list and give its syntax tree.
+
+    Raises:
+        SourceRejected: a construct that cannot be read symbolically, with its line.
+        GuardAfterEffect: a `require` that stands after an effect.
+    """
+    node = parse(function)
+    where = inspect.getsourcefile(function)
+    effect_line = 0
+    body = statements(node)
+    for index, statement in enumerate(body):
+        _check_statement(statement, where, effects_allowed, last=index == len(body) - 1)
+        if is_guard(statement) and effect_line:
+            raise GuardAfterEffect(
+                f"{where}:{statement.lineno}: require stands after the effect in line {effect_line}; guards come first"
+            )
+        if not is_guard(statement) and not is_binding(statement):
+            effect_line = statement.lineno
+    _check_names(node, function, where)
+    return node
+
+
+def _check_statement(statement: ast.stmt, where: str | None, effects_allowed: bool, last: bool) -> None:
+    line = f"{where}:{statement.lineno}"
+    if isinstance(statement, ast.Return):
+        if effects_allowed or not last:
+            raise SourceRejected(f"{line}: return stands only at the end of a definition, never in an action")
+    elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        if len(targets) != 1 or not isinstance(targets[0], ast.Name | ast.Attribute | ast.Subscript):
+            raise SourceRejected(f"{line}: assign one name, field or table entry at a time")
+        if not effects_allowed and not is_binding(statement):
+            raise SourceRejected(f"{line}: a definition or claim has no effects")
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        if not effects_allowed:
+            raise SourceRejected(f"{line}: a definition or claim has no effects")
+    else:
+        raise SourceRejected(f"{line}: {type(statement).__name__} cannot be read symbolically; actions are straight lines")
+    top_call = statement.value if is_guard(statement) else None
+    for node in ast.walk(statement):
+        _check_node(node, where, node is top_call)
+
+
+def _check_node(node: ast.AST, where: str | None, is_top_guard: bool) -> None:
+    line = f"{where}:{getattr(node, 'lineno', '?')}"
+    if isinstance(node, ast.stmt):
+        return
+    if not isinstance(node, _EXPRESSIONS):
+        raise SourceRejected(f"{line}: {type(node).__name__} cannot be read symbolically; use the spec language's connectives")
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:
+        raise SourceRejected(f"{line}: a chained comparison loses half of itself symbolically; use and_")
+    if isinstance(node, _BANNED_COMPARISONS):
+        raise SourceRejected(f"{line}: `is` and `in` cannot be read symbolically; use == or .has")
+    if isinstance(node, _BANNED_OPERATORS):
+        raise SourceRejected(f"{line}: operator {type(node).__name__} is not part of the spec language")
+    if isinstance(node, ast.Call) and not is_top_guard and isinstance(node.func, ast.Name) and node.func.id == "require":
+        raise SourceRejected(f"{line}: require is a statement of an action, never part of an expression")
+
+
+def _check_names(node: ast.FunctionDef, function: Callable[..., Any], where: str | None) -> None:
+    """Plain calls may only go to the language, to registered spec functions, or to sorts."""
+    local = {arg.arg for n in ast.walk(node) if isinstance(n, ast.arguments) for arg in n.args}
+    for call in (n for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)):
+        assert isinstance(call.func, ast.Name)
+        name = call.func.id
+        target = function.__globals__.get(name)
+        if target is None and name in function.__code__.co_freevars and function.__closure__ is not None:
+            target = function.__closure__[function.__code__.co_freevars.index(name)].cell_contents
+        if name in local or (hasattr(builtins, name) and target is None):
+            raise SourceRejected(f"{where}:{call.lineno}: {name}(...) cannot be read symbolically")
+        module = getattr(target, "__module__", "") or ""
+        if hasattr(target, "__spec_item__") or isinstance(target, type) or module.startswith("poolproof.spec.language"):
+            continue
+        raise SourceRejected(f"{where}:{call.lineno}: {name}(...) is neither of the spec language nor a @define'd function")
+
+
+def rebuild(
+    node: ast.FunctionDef, body: list[ast.stmt], function: Callable[..., Any], bindings: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """A function with another body, in the same module and with the same line numbers.
+
+    `bindings` replaces global names: that is how a changed definition reaches the action that calls it.
+    """
+    twin = ast.FunctionDef(
+        name=node.name, args=node.args, body=body or [ast.Pass()], decorator_list=[], returns=None, type_comment=None
+    )
+    twin.type_params = []  # type: ignore[attr-defined]
+    module = ast.Module(body=[ast.copy_location(twin, node)], type_ignores=[])
+    ast.fix_missing_locations(module)
+    scope = dict(function.__globals__) if bindings or function.__closure__ else function.__globals__
+    if function.__closure__:
+        scope.update(zip(function.__code__.co_freevars, (c.cell_contents for c in function.__closure__), strict=True))
+    scope.update(bindings or {})
+    local: dict[str, Any] = {}
+    exec(compile(module, inspect.getsourcefile(function) or "<spec>", "exec"), scope, local)  # the spec's own source
+    made: Callable[..., Any] = local[node.name]
+    made.__doc__ = function.__doc__
+    made.__annotations__ = function.__annotations__
+    made.__module__ = function.__module__
+    made.__spec_node__ = twin  # type: ignore[attr-defined]
+    return made
+
+
+def halves(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An action's guards alone and its effects alone, as two functions."""
+    node = parse(function)
+    body = statements(node)
+    last_guard = max((i for i, s in enumerate(body) if is_guard(s)), default=-1)
+    guards = body[: last_guard + 1]
+    effects = [s for s in body if not is_guard(s)]
+    return rebuild(node, guards, function), rebuild(node, effects, function)

@@ -1,0 +1,204 @@
+"""A specification: one state class and everything that its module registered about it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+from poolproof.spec.language import readings, tracing
+from poolproof.spec.language.batches import Batch, batches_of
+from poolproof.spec.language.errors import NotBoolean, SortMismatch, SpecError
+from poolproof.spec.language.items import Item, Parameter, item_of, registered
+from poolproof.spec.language.state import State, fields_of
+from poolproof.spec.language.symbolic import SymbolicState, boolean
+from poolproof.spec.language.terms import Term
+
+S = TypeVar("S", bound=State)
+
+
+@dataclass(frozen=True)
+class Specification(Generic[S]):
+    """What may happen to a state.
+
+    Attributes:
+        name: short name, the first part of every claim.
+        state: the state class.
+        at_least: for each size the least value that is meant (proofs assume no more than this of sizes).
+        samples: for each unbounded id sort the values that small instances try.
+        module: the module whose registered items are read; the caller's by default.
+    """
+
+    name: str
+    state: type[S]
+    at_least: dict[str, int]
+    samples: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
+    module: str = ""
+    replaced: dict[Item, Item] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.module:
+            frame = inspect.currentframe()
+            while frame is not None and frame.f_globals["__name__"] in (__name__, "dataclasses"):
+                frame = frame.f_back
+            object.__setattr__(self, "module", frame.f_globals["__name__"] if frame else "")
+        if len(self._of_kind("initial")) != 1:
+            raise SpecError(f"{self.module} needs exactly one @initial function")
+        self._check_by_tracing()
+
+    # ------------------------------------------------------------------------------------------------------ items
+
+    def _of_kind(self, kind: str) -> list[Item]:
+        return [self.replaced.get(item, item) for item in registered(self.module) if item.kind == kind]
+
+    @property
+    def actions(self) -> list[Item]:
+        """All actions."""
+        return self._of_kind("action")
+
+    @property
+    def initializer(self) -> Item:
+        """The function that makes the initial state."""
+        return self._of_kind("initial")[0]
+
+    @property
+    def definitions(self) -> list[Item]:
+        """All named pieces of logic."""
+        return self._of_kind("definition")
+
+    @property
+    def invariants(self) -> list[Item]:
+        """All invariants."""
+        return self._of_kind("invariant")
+
+    @property
+    def theorems(self) -> list[Item]:
+        """All claims that follow from the invariants."""
+        return self._of_kind("theorem")
+
+    @property
+    def steps(self) -> list[Item]:
+        """All claims about any one step."""
+        return self._of_kind("step")
+
+    def ensures(self, of: Item) -> list[Item]:
+        """The claims about steps of one action."""
+        return [item for item in self._of_kind("ensures") if item.of.name == of.name]
+
+    @property
+    def batches(self) -> list[Batch]:
+        """All batches."""
+        return list(batches_of(self.module))
+
+    def action(self, name: str) -> Item:
+        """The action of this name.
+
+        Raises:
+            SpecError: there is none.
+        """
+        for item in self.actions:
+            if item.name == name:
+                return item
+        raise SpecError(f"{self.name} has no action {name!r}; it has {', '.join(a.name for a in self.actions)}")
+
+    def with_body(self, action: Item, function: Callable[..., Any]) -> Specification[S]:
+        """This specification with another body for one action: a mutant or a planted fault.
+
+        Parameters are matched by position and must have the action's sorts.
+        """
+        body = getattr(function, "__spec_item__", None) or Item("action", function)
+        if [p.sort for p in body.parameters] != [p.sort for p in action.parameters]:
+            raise SpecError(f"{body.name}: its parameters must have the sorts of {action.name}'s")
+        twin = Item("action", function)
+        twin.name, twin.doc = action.name, action.doc
+        original = next(item for item in registered(self.module) if item.name == action.name)
+        return replace(self, replaced={**self.replaced, original: twin})
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Within: `enabled` and `after` read this specification's bodies."""
+        with readings.bodies(self.replaced):
+            yield
+
+    # ----------------------------------------------------------------------------------------------- run reading
+
+    def initial(self, **sizes: Any) -> S:
+        """The initial state for these sizes.
+
+        Raises:
+            SpecError: a size is missing, unknown, or below what the specification allows.
+        """
+        for name, least in self.at_least.items():
+            if name in sizes and sizes[name] < least:
+                raise SpecError(f"{self.name}: {name} is {sizes[name]}, at least {least} is needed")
+        state = self.state.blank(**sizes)
+        self.initializer.function(state)
+        return state
+
+    def violations(self, state: S) -> list[str]:
+        """The names of the invariants that this state breaks.
+
+        Raises:
+            NotBoolean: an invariant gave something other than a truth value.
+        """
+        broken = []
+        for item in self.invariants:
+            holds = item.function(state)
+            if not isinstance(holds, bool):
+                raise NotBoolean(f"invariant {item.name} gave {type(holds).__name__} {holds!r}, not a truth value")
+            if not holds:
+                broken.append(item.name)
+        return broken
+
+    # ------------------------------------------------------------------------------------------ symbolic reading
+
+    @property
+    def ghosts(self) -> frozenset[str]:
+        """The names of all ghost fields."""
+        return frozenset(_ghosts(self.state, ""))
+
+    def trace(self, item: Item, state: SymbolicState, arguments: list[Any], *more: Any) -> tuple[tracing.Trace, Any]:
+        """Read one item symbolically: the trace, and the value it returned."""
+        with self.active(), tracing.tracing(tracing.Trace(ghosts=self.ghosts)) as trace:
+            value = item.function(state, *more, *arguments)
+        return trace, value
+
+    def _check_by_tracing(self) -> None:
+        """Read every item once, so that what only tracing can see is loud at once."""
+        for item in [*self.actions, self.initializer]:
+            self.trace(item, SymbolicState.base(self.state), variables(item.parameters))
+        for item in [*self.invariants, *self.theorems]:
+            _, value = self.trace(item, SymbolicState.base(self.state), variables(item.parameters))
+            _claim(value, item)
+        for item in [*self.steps, *self._of_kind("ensures")]:
+            if item.kind == "ensures" and [p.sort for p in item.parameters] != [p.sort for p in item.of.parameters]:
+                raise SpecError(f"{item.name}: ensures takes the parameters of {item.of.name}")
+            pre, post = SymbolicState.base(self.state), SymbolicState.base(self.state)
+            _, value = self.trace(item, pre, variables(item.parameters), post)
+            _claim(value, item)
+
+
+def _claim(value: Any, item: Item) -> None:
+    try:
+        boolean(value, f"{item.kind} {item.name}")
+    except SortMismatch as problem:
+        raise NotBoolean(str(problem)) from None
+
+
+def _ghosts(cls: type[State], prefix: str) -> Iterator[str]:
+    for f in fields_of(cls):
+        if f.kind == "component":
+            yield from _ghosts(f.value, f"{prefix}{f.name}.")
+        elif f.ghost:
+            yield prefix + f.name
+            yield from (f"{prefix}{f.name}.{part}" for part in ("size", "member", "position") if f.kind == "roster")
+
+
+def variables(parameters: tuple[Parameter, ...]) -> list[Term]:
+    """Arbitrary values for parameters."""
+    return [Term("param", (p.name,), p.sort) for p in parameters]
+
+
+__all__ = ["Specification", "item_of", "variables"]

@@ -1,0 +1,169 @@
+"""States: named fields (sizes, scalars, tables, rosters, sets) and named components, described once by annotations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
+
+from poolproof.spec.language.errors import SpecError
+from poolproof.spec.language.run import IdRange, Map, Roster, Set
+from poolproof.spec.language.sorts import Size, is_enumeration, is_id, unwrap
+
+K = TypeVar("K", bound=int)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a state.
+
+    `kind` is size, scalar, map, roster, set or component; `key` is the sort of a table's keys (or the id kind that a
+    size counts); `value` is the sort of what is stored (for a component: its State class).
+    """
+
+    name: str
+    kind: str
+    key: Any
+    value: Any
+    ghost: bool
+
+
+class _StateMeta(type):
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+        namespace.setdefault("__slots__", tuple(namespace.get("__annotations__", ())))
+        return super().__new__(mcs, name, bases, namespace)
+
+
+class State(metaclass=_StateMeta):
+    """Base of all states. Subclasses only annotate fields; there is no constructor to write.
+
+    `total: Size[Slot]` says how many `Slot` ids exist; a table keyed by `Slot` is total over them.
+    """
+
+    __slots__ = ("_domains",)
+
+    _domains: dict[Any, IdRange[Any]]
+
+    def all(self, sort: type[K]) -> IdRange[K]:
+        """All ids of a kind that this state sizes."""
+        return self._domains[sort]
+
+    @classmethod
+    def blank(cls, **sizes: Any) -> Self:
+        """A state of these sizes with every table entry at its sort's zero value.
+
+        Sizes of a component are given as a dict under the component's name.
+
+        Raises:
+            SpecError: a size is missing, unknown or negative.
+        """
+        state = cls.__new__(cls)
+        state._domains = {}
+        described = fields_of(cls)
+        wanted = {f.name for f in described if f.kind in ("size", "component")}
+        if set(sizes) != wanted:
+            raise SpecError(f"{cls.__name__} takes the sizes {sorted(wanted)}, got {sorted(sizes)}")
+        for f in (f for f in described if f.kind == "size"):
+            if sizes[f.name] < 0:
+                raise SpecError(f"{cls.__name__}.{f.name} is {sizes[f.name]}; a size is never negative")
+            state._domains[f.key] = IdRange(sizes[f.name])
+            setattr(state, f.name, sizes[f.name])
+        for f in (f for f in described if f.kind != "size"):
+            setattr(state, f.name, _blank_value(f, state, sizes))
+        return state
+
+    def copy(self) -> Self:
+        """An independent copy."""
+        twin = type(self).__new__(type(self))
+        twin._domains = self._domains
+        for f in fields_of(type(self)):
+            value = getattr(self, f.name)
+            if f.kind == "map":
+                value = Map(value)
+            elif f.kind in ("roster", "component"):
+                value = value.copy()
+            setattr(twin, f.name, value)
+        return twin
+
+    def key(self, ghosts: bool = False) -> tuple[Any, ...]:
+        """A hashable value that is equal for equal states; ghosts are left out unless asked for."""
+        return tuple(
+            plain_value(f, getattr(self, f.name), ghosts) for f in fields_of(type(self)) if ghosts or not f.ghost
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """The state as plain numbers, lists and dicts, for printing and for saved traces."""
+        return {f.name: _jsonable(f, getattr(self, f.name)) for f in fields_of(type(self))}
+
+
+def _blank_value(f: Field, state: State, sizes: dict[str, Any]) -> Any:
+    if f.kind == "map":
+        return Map(dict.fromkeys(state.all(f.key), zero_of(f.value)))
+    if f.kind == "roster":
+        return Roster(state.all(f.key).size)
+    if f.kind == "set":
+        return Set()
+    if f.kind == "component":
+        return f.value.blank(**sizes[f.name])
+    return zero_of(f.value)
+
+
+def zero_of(sort: Any) -> Any:
+    """The value that a blank state holds: False, 0, id 0, or the first member of an enumeration."""
+    return next(iter(sort)) if is_enumeration(sort) else False if sort is bool else 0
+
+
+def plain_value(f: Field, value: Any, ghosts: bool) -> Any:
+    """A hashable form of one field's value."""
+    if f.kind == "map":
+        return tuple(value.values())
+    if f.kind == "roster":
+        return frozenset(value.members)
+    if f.kind == "component":
+        return value.key(ghosts)
+    return value
+
+
+def _jsonable(f: Field, value: Any) -> Any:
+    if f.kind == "map":
+        return [plain_scalar(item) for item in value.values()]
+    if f.kind in ("roster", "set"):
+        return sorted(int(item) for item in value)
+    if f.kind == "component":
+        return value.plain()
+    return plain_scalar(value)
+
+
+def plain_scalar(value: Any) -> Any:
+    """A scalar for people: an enumeration's member by its name, anything else as it is."""
+    return value.name if is_enumeration(type(value)) else value if isinstance(value, bool) else int(value)
+
+
+@cache
+def fields_of(cls: type[State]) -> tuple[Field, ...]:
+    """The fields of a state class, in the order of their annotations.
+
+    Raises:
+        SpecError: an annotation is none that a state can hold.
+    """
+    hints = get_type_hints(cls, include_extras=True)
+    return tuple(_field(cls, name, hint) for name, hint in hints.items() if not name.startswith("_"))
+
+
+def _field(cls: type[State], name: str, hint: Any) -> Field:
+    bare, marks = unwrap(hint)
+    origin, args = get_origin(bare), get_args(bare)
+    ghost = "ghost" in marks
+    if origin is Size:
+        return Field(name, "size", args[0], int, ghost)
+    if origin is Map:
+        return Field(name, "map", args[0], args[1], ghost)
+    if origin is Roster:
+        return Field(name, "roster", args[0], bool, ghost)
+    if origin is Set:
+        return Field(name, "set", args[0], bool, ghost)
+    if isinstance(bare, type) and issubclass(bare, State):
+        return Field(name, "component", None, bare, ghost)
+    if bare in (int, bool) or is_id(bare) or is_enumeration(bare):
+        return Field(name, "scalar", None, bare, ghost)
+    raise SpecError(f"{cls.__name__}.{name}: a state cannot hold {hint!r}")

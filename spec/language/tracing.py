@@ -1,0 +1,128 @@
+"""The trace of one symbolic reading: its guards, its effects, and what must hold for it to be well defined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from poolproof.spec.language.errors import GhostLeak, GuardAfterEffect, SpecError
+from poolproof.spec.language.terms import TRUE, Term, conjunction, fields_read, is_literal
+
+
+@dataclass
+class Write:
+    """One effect: the field, the key (None where the write is bulk or the field is not a table)."""
+
+    field: str
+    key: Term | None
+    is_table: bool
+
+
+@dataclass
+class Trace:
+    """What one symbolic reading of a spec function left behind."""
+
+    ghosts: frozenset[str] = frozenset()
+    guards: list[Term] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
+    demands: list[Term] = field(default_factory=list)
+    _path: list[tuple[str, Any]] = field(default_factory=list)
+    _serial: int = 0
+
+    def fresh(self, sort: Any) -> Term:
+        """A new bound variable."""
+        self._serial += 1
+        return Term("var", (f"x!{self._serial}",), sort)
+
+    def demand(self, condition: Term) -> None:
+        """Record that `condition` must hold here, under the guards and the path taken so far."""
+        if is_literal(condition, True):
+            return
+        closed = condition
+        for kind, payload in reversed(self._path):
+            if kind == "assume":
+                closed = Term("=>", (payload, closed), bool)
+            else:
+                variable, low, high = payload
+                closed = Term("forall", (variable, low, high, closed), bool)
+        if self.guards:
+            closed = Term("=>", (conjunction(self.guards), closed), bool)
+        self.demands.append(closed)
+
+    def guard(self, condition: Term) -> None:
+        """Record a guard."""
+        if self.writes:
+            raise GuardAfterEffect("require stands after an effect; move every guard to the front of the action")
+        self.reject_ghosts(condition, "a guard")
+        self.guards.append(condition)
+
+    def reject_ghosts(self, value: Term, what: str) -> None:
+        """A value that decides something real must not depend on a ghost."""
+        leaked = fields_read(value) & self.ghosts
+        if leaked:
+            raise GhostLeak(f"{what} depends on the ghost field(s) {', '.join(sorted(leaked))}")
+
+    @contextmanager
+    def assuming(self, condition: Term) -> Iterator[None]:
+        """Within: the condition holds."""
+        self._path.append(("assume", condition))
+        try:
+            yield
+        finally:
+            self._path.pop()
+
+    @contextmanager
+    def binding(self, variable: Term, low: Term | None, high: Term | None) -> Iterator[None]:
+        """Within: `variable` ranges over low <= variable < high (over everything where a bound is None)."""
+        self._path.append(("bind", (variable, low, high)))
+        try:
+            yield
+        finally:
+            self._path.pop()
+
+
+_open: list[Trace] = []
+
+
+def current() -> Trace:
+    """The trace in progress.
+
+    Raises:
+        SpecError: no symbolic reading is in progress.
+    """
+    if not _open:
+        raise SpecError("a symbolic state can only be read while it is traced")
+    return _open[-1]
+
+
+@contextmanager
+def tracing(trace: Trace) -> Iterator[Trace]:
+    """Within: symbolic reads and writes are recorded in `trace`."""
+    _open.append(trace)
+    try:
+        yield trace
+    finally:
+        _open.pop()
+
+
+@contextmanager
+def nested() -> Iterator[Trace]:
+    """Within: guards and writes go to a trace of their own, while demands stay with the outer one.
+
+    Used for `enabled` and `after`, which read an action inside a claim.
+    """
+    outer = current()
+    inner = Trace(ghosts=outer.ghosts, demands=outer.demands, _path=[*outer._path], _serial=outer._serial)
+    if outer.guards:
+        inner._path.insert(0, ("assume", conjunction(outer.guards)))
+    _open.append(inner)
+    try:
+        yield inner
+    finally:
+        _open.pop()
+        outer._serial = inner._serial
+
+
+__all__ = ["TRUE", "Trace", "Write", "current", "nested", "tracing"]

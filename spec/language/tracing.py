@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from poolproof.spec.language.errors import GhostLeak, GuardAfterEffect, SpecError
-from poolproof.spec.language.terms import TRUE, Term, conjunction, fields_read, is_literal
+from poolproof.spec.language.terms import Term, fields_read, is_literal
 
 
 @dataclass
@@ -29,12 +30,10 @@ class Trace:
     writes: list[Write] = field(default_factory=list)
     demands: list[Term] = field(default_factory=list)
     _path: list[tuple[str, Any]] = field(default_factory=list)
-    _serial: int = 0
 
     def fresh(self, sort: Any) -> Term:
-        """A new bound variable."""
-        self._serial += 1
-        return Term("var", (f"x!{self._serial}",), sort)
+        """A new bound variable, unlike any other."""
+        return Term("var", (next(_serial),), sort)
 
     def demand(self, condition: Term) -> None:
         """Record that `condition` must hold here, under the guards and the path taken so far."""
@@ -47,8 +46,6 @@ class Trace:
             else:
                 variable, low, high = payload
                 closed = Term("forall", (variable, low, high, closed), bool)
-        if self.guards:
-            closed = Term("=>", (conjunction(self.guards), closed), bool)
         self.demands.append(closed)
 
     def guard(self, condition: Term) -> None:
@@ -57,6 +54,7 @@ class Trace:
             raise GuardAfterEffect("require stands after an effect; move every guard to the front of the action")
         self.reject_ghosts(condition, "a guard")
         self.guards.append(condition)
+        self._path.append(("assume", condition))  # for good: all that follows may rely on it
 
     def reject_ghosts(self, value: Term, what: str) -> None:
         """A value that decides something real must not depend on a ghost."""
@@ -84,6 +82,7 @@ class Trace:
 
 
 _open: list[Trace] = []
+_serial = itertools.count(1)
 
 
 def current() -> Trace:
@@ -114,15 +113,9 @@ def nested() -> Iterator[Trace]:
     Used for `enabled` and `after`, which read an action inside a claim.
     """
     outer = current()
-    inner = Trace(ghosts=outer.ghosts, demands=outer.demands, _path=[*outer._path], _serial=outer._serial)
-    if outer.guards:
-        inner._path.insert(0, ("assume", conjunction(outer.guards)))
+    inner = Trace(ghosts=outer.ghosts, demands=outer.demands, _path=[*outer._path])
     _open.append(inner)
     try:
         yield inner
     finally:
         _open.pop()
-        outer._serial = inner._serial
-
-
-__all__ = ["TRUE", "Trace", "Write", "current", "nested", "tracing"]

@@ -1,0 +1,322 @@
+"""The obligations of a specification, generated from what its module registered; none is listed by hand.
+
+For every spec: the initial state is well defined and establishes every invariant; every invariant is well defined;
+every action is well defined, and preserves every invariant; every step claim holds of every action and every
+`ensures` of its own; every theorem, and the three facts of every batch, follow from the invariants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from poolproof.proofs.smtlib import Printer, script, with_witnesses
+from poolproof.spec.language import Item, Specification, fields_of
+from poolproof.spec.language.errors import SpecError
+from poolproof.spec.language.specification import variables
+from poolproof.spec.language.state import State
+from poolproof.spec.language.symbolic import SymbolicRoster, SymbolicState
+from poolproof.spec.language.terms import FALSE, TRUE, Term, children, conjunction, fields_read
+from poolproof.spec.language.tracing import Trace, Write, tracing
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """One claim to prove.
+
+    Attributes:
+        claim: full name, for example "slots/alloc/preserves/slots_are_conserved".
+        module: the specification's name.
+        kind: init, invariant-wd, well-defined, preserves, step, ensures, theorem, theorem-wd or batch.
+        about: the name of the claim within its kind (the invariant's, step's, ... name).
+        tags: the fault-catalogue invariants that it belongs to.
+        action: the action's name, or "" where none is involved.
+        hypotheses, goal: terms over an arbitrary state; `goal` may be a `counts` claim, then `delta` replaces it in
+            the symbolic form.
+        frame: the action writes no field that the claim reads.
+        doc: one line for people.
+    """
+
+    claim: str
+    module: str
+    kind: str
+    about: str
+    tags: tuple[str, ...]
+    action: str
+    hypotheses: tuple[Term, ...]
+    goal: Term
+    delta: Term | None = None
+    frame: bool = False
+    doc: str = ""
+
+    @cached_property
+    def text(self) -> str:
+        """The SMT-LIB script of the symbolic form; `unsat` proves the claim for all sizes."""
+        goal = self.goal if self.delta is None else self.delta
+        facts = [symbolic_fact(term) for term in self.hypotheses]
+        return script(Printer(), facts, {self.claim: with_witnesses(goal)})
+
+    def bounded_text(self, sizes: dict[str, int]) -> str:
+        """The SMT-LIB script at these sizes; `sat` is a candidate counterexample."""
+        return script(Printer(sizes), list(self.hypotheses), {self.claim: self.goal})
+
+
+def symbolic_fact(term: Term) -> Term:
+    """A hypothesis in first-order form: of a count only what follows for any cardinality."""
+    if term.op != "counts":
+        return term
+    counter, variable, low, high, body = term.args
+    zero, width = Term("lit", (0,), int), Term("-", (high, low), int)
+    some = Term("forall", (variable, low, high, Term("=>", (body, Term("<", (zero, counter), bool)), bool)), bool)
+    return conjunction([Term("<=", (zero, counter), bool), Term("<=", (counter, width), bool), some])
+
+
+def reject_nested_counts(term: Term, name: str) -> None:
+    """`counts` may only be the whole of an invariant.
+
+    Raises:
+        SpecError: it stands inside.
+    """
+    stack = list(children(term))
+    while stack:
+        node = stack.pop()
+        if node.op == "counts":
+            raise SpecError(f"{name}: counts(...) must be the whole body of an invariant")
+        stack.extend(children(node))
+
+
+@dataclass
+class Reading:
+    """One action read symbolically on an arbitrary state that satisfies the invariants."""
+
+    item: Item
+    pre: SymbolicState
+    post: SymbolicState
+    trace: Trace
+    arguments: list[Term] = field(default_factory=list)
+
+
+class Generator:
+    """Generates the obligations of one specification."""
+
+    def __init__(self, spec: Specification[Any]) -> None:
+        self.spec = spec
+        self.pre = SymbolicState.base(spec.state)
+        self.least = self._least_sizes()
+        self.invariants = [(item, *self._claim(item, self.pre)) for item in spec.invariants]
+        for item, claim, _ in self.invariants:
+            reject_nested_counts(claim, item.name)
+        self.rosters = [(name, self._bijection(self.pre, name)) for name in _rosters(spec.state, "")]
+        self.known = [*self.least, *(term for _, term in self.rosters), *(claim for _, claim, _ in self.invariants)]
+
+    def _least_sizes(self) -> list[Term]:
+        facts = []
+        for name in _sizes(self.spec.state, ""):
+            least = Term("lit", (self.spec.at_least.get(name, 0),), int)
+            facts.append(Term("<=", (least, Term("field", (name,), int)), bool))
+        return facts
+
+    def _claim(self, item: Any, state: SymbolicState, arguments: Sequence[Term] = (), *more: Any) -> tuple[Term, Term]:
+        """A claim's term and the condition under which it is well defined."""
+        trace, value = self.spec.trace(item, state, list(arguments), *more)
+        return value, conjunction(trace.demands)
+
+    def _bijection(self, state: SymbolicState, name: str) -> Term:
+        *path, last = name.split(".")
+        for part in path:
+            state = getattr(state, part)
+        roster = getattr(state, last)
+        assert isinstance(roster, SymbolicRoster)
+        with tracing(Trace()):
+            return roster.is_bijection()
+
+    def read(self, item: Item) -> Reading:
+        """Read one action (or the initializer) symbolically."""
+        post, arguments = self.pre.snapshot(), variables(item.parameters)
+        trace, _ = self.spec.trace(item, post, list(arguments))
+        return Reading(item, self.pre, post, trace, arguments)
+
+    def _make(self, path: str, kind: str, about: Any, hypotheses: Iterable[Term], goal: Term, **more: Any) -> Obligation:
+        name = getattr(about, "name", about)
+        return Obligation(
+            claim=f"{self.spec.name}/{path}",
+            module=self.spec.name,
+            kind=kind,
+            about=name,
+            tags=getattr(about, "tags", ()),
+            hypotheses=tuple(hypotheses),
+            goal=goal,
+            doc=getattr(about, "doc", ""),
+            **{"action": "", **more},
+        )
+
+    # ------------------------------------------------------------------------------------------------------ parts
+
+    def all(self) -> list[Obligation]:
+        """Every obligation of the specification."""
+        made = [*self.of_invariants(), *self.of_initial()]
+        for item in self.spec.actions:
+            made += self.of_action(item)
+        return made + self.of_theorems()
+
+    def of_invariants(self) -> list[Obligation]:
+        """Every invariant reads its tables inside their domains, whatever the state."""
+        return [
+            self._make(f"invariant/{item.name}/is_well_defined", "invariant-wd", item, self.least, demand)
+            for item, _, demand in self.invariants
+        ]
+
+    def of_initial(self) -> list[Obligation]:
+        """The initial state is well defined and establishes every invariant."""
+        reading = self.read(self.spec.initializer)
+        demand = conjunction(reading.trace.demands)
+        made = [self._make("init/is_well_defined", "init", "is_well_defined", self.least, demand)]
+        for name, _ in self.rosters:
+            goal = self._bijection(reading.post, name)
+            made.append(self._make(f"init/establishes/{_bijection_name(name)}", "init", _bijection_name(name), self.least, goal))
+        for item, _, _ in self.invariants:
+            goal, _ = self._claim(item, reading.post)
+            delta = none_or_all(goal) if goal.op == "counts" else None
+            made.append(self._make(f"init/establishes/{item.name}", "init", item, self.least, goal, delta=delta))
+        return made
+
+    def of_action(self, item: Item, reading: Reading | None = None) -> list[Obligation]:
+        """One action: well-definedness, every invariant, every step claim, its own ensures."""
+        reading = reading or self.read(item)
+        known = [*self.known, *reading.trace.guards]
+        written = {write.field for write in reading.trace.writes}
+        demand = conjunction(reading.trace.demands)
+        made = [
+            self._make(f"{item.name}/is_well_defined", "well-defined", "is_well_defined", self.known, demand, action=item.name)
+        ]
+        for name, _ in self.rosters:
+            about = _bijection_name(name)
+            goal = self._bijection(reading.post, name)
+            more = {"action": item.name, "frame": name not in written}
+            made.append(self._make(f"{item.name}/preserves/{about}", "preserves", about, known, goal, **more))
+        for invariant, before, _ in self.invariants:
+            made.append(self._preserves(item, reading, known, written, invariant, before))
+        for claim in [*self.spec.steps, *self.spec.ensures(item)]:
+            arguments = reading.arguments if claim.kind == "ensures" else ()
+            goal, demand = self._claim(claim, reading.pre, arguments, reading.post)
+            path = f"{item.name}/{claim.kind}/{claim.name}"
+            both = conjunction([demand, goal])
+            made.append(self._make(path, claim.kind, claim, known, both, action=item.name))
+        return made
+
+    def _preserves(
+        self, item: Item, reading: Reading, known: list[Term], written: set[str], invariant: Item, before: Term
+    ) -> Obligation:
+        goal, _ = self._claim(invariant, reading.post)
+        delta = count_delta(before, goal, reading.trace.writes) if goal.op == "counts" else None
+        read = {_root(name) for name in fields_read(before)}
+        return self._make(
+            f"{item.name}/preserves/{invariant.name}",
+            "preserves",
+            invariant,
+            known,
+            goal,
+            delta=delta,
+            action=item.name,
+            frame=not read & written,
+        )
+
+    def of_theorems(self) -> list[Obligation]:
+        """Every theorem and every batch fact follows from the invariants, and is well defined."""
+        made = []
+        facts = [(f"{b.name}/{fact.name}", fact) for b in self.spec.batches for fact in b.facts()]
+        for path, item in [*((f"theorem/{t.name}", t) for t in self.spec.theorems), *facts]:
+            goal, demand = self._claim(item, self.pre, variables(item.parameters))
+            kind = item.kind
+            if demand is not TRUE:
+                made.append(self._make(f"{path}/is_well_defined", f"{kind}-wd", item, self.known, demand))
+            made.append(self._make(path, kind, item, self.known, goal))
+        return made
+
+
+def _bijection_name(name: str) -> str:
+    return f"{name}_is_a_bijection"
+
+
+def _root(name: str) -> str:
+    for part in (".size", ".member", ".position"):
+        name = name.removesuffix(part)
+    return name
+
+
+def _sizes(cls: type[State], prefix: str) -> list[str]:
+    return _named(cls, prefix, "size")
+
+
+def _rosters(cls: type[State], prefix: str) -> list[str]:
+    return _named(cls, prefix, "roster")
+
+
+def _named(cls: type[State], prefix: str, kind: str) -> list[str]:
+    found = []
+    for f in fields_of(cls):
+        if f.kind == "component":
+            found += _named(f.value, f"{prefix}{f.name}.", kind)
+        elif f.kind == kind:
+            found.append(prefix + f.name)
+    return found
+
+
+def _at(body: Term, variable: Term, key: Term) -> Term:
+    """1 where the body holds at `key`, 0 where it does not."""
+    return Term("ite", (Term("at", (body, variable, key), bool), Term("lit", (1,), int), Term("lit", (0,), int)), int)
+
+
+def none_or_all(goal: Term) -> Term:
+    """The count is 0 and nothing satisfies the body, or it is everything and everything does."""
+    counter, variable, low, high, body = goal.args
+    none = conjunction(
+        [
+            Term("=", (counter, Term("lit", (0,), int)), bool),
+            Term("forall", (variable, low, high, Term("not", (body,), bool)), bool),
+        ]
+    )
+    every = conjunction(
+        [
+            Term("=", (counter, Term("-", (high, low), int)), bool),
+            Term("forall", (variable, low, high, body), bool),
+        ]
+    )
+    return Term("or", (none, every), bool)
+
+
+def count_delta(before: Term, after: Term, writes: Sequence[Write]) -> Term:
+    """How a counting invariant is proved: the counter moves by the sum of what the written entries change.
+
+    Sound by finite cardinality: entries that were not written are shown to keep their truth value; each distinct
+    written entry contributes the change of its own. A step that empties or fills the whole set is the other way out.
+    """
+    counter0, variable0, low0, high0, body0 = before.args
+    counter1, variable1, low1, high1, body1 = after.args
+    tables = {_root(name) for name in fields_read(body0) | fields_read(body1)}
+    keys = [w.key for w in writes if w.field in tables and w.is_table and w.key is not None]
+    change: Term = Term("lit", (0,), int)
+    for index, key in enumerate(keys):
+        seen = [Term("=", (key, earlier), bool) for earlier in keys[:index]]
+        moved = Term("-", (_at(body1, variable1, key), _at(body0, variable0, key)), int)
+        first = Term("not", (Term("or", (*seen, FALSE), bool),), bool)
+        change = change + Term("ite", (first, moved, Term("lit", (0,), int)), int)
+    fresh = Trace().fresh(variable0.sort)
+    same = Term("=", (Term("at", (body0, variable0, fresh), bool), Term("at", (body1, variable1, fresh), bool)), bool)
+    other = Term("or", (*(Term("=", (fresh, key), bool) for key in keys), same), bool)
+    by_delta = conjunction(
+        [
+            Term("=", (counter1, counter0 + change), bool),
+            Term("forall", (fresh, low1, high1, other), bool),
+            Term("=", (low0, low1), bool),
+            Term("=", (high0, high1), bool),
+            *(_inside(key, low1, high1) for key in keys),
+        ]
+    )
+    return Term("or", (by_delta, none_or_all(after)), bool)
+
+
+def _inside(key: Term, low: Term, high: Term) -> Term:
+    return conjunction([Term("<=", (low, key), bool), Term("<", (key, high), bool)])

@@ -1,0 +1,82 @@
+"""Z3 on SMT-LIB text, limited by its resource counter so that verdicts do not depend on the machine's load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+SHORT_LIMIT = 1_500_000
+LONG_LIMIT = 60_000_000
+
+
+def solver_name() -> str:
+    """The solver and its version, as ledgers and cache keys name it."""
+    return f"z3 {version('z3-solver')}"
+
+
+@dataclass
+class Answer:
+    """What the solver said: unsat, sat or unknown; with a model where sat."""
+
+    verdict: str
+    reason: str = ""
+    model: Model | None = None
+
+
+class Model:
+    """A model, read by SMT-LIB symbol."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._symbols = {symbol.name(): symbol for symbol in model.decls()}
+
+    def value(self, name: str, *arguments: int) -> Any:
+        """The value of a constant or of a function at integer arguments: bool, int or an enumeration member's symbol.
+
+        A symbol that the model leaves open gives None.
+        """
+        symbol = self._symbols.get(name)
+        if symbol is None:
+            return None
+        import z3
+
+        value = self._model.eval(symbol(*(z3.IntVal(a, symbol.ctx) for a in arguments)), model_completion=True)
+        if z3.is_true(value) or z3.is_false(value):
+            return bool(z3.is_true(value))
+        return value.as_long() if z3.is_int_value(value) else value.decl().name()
+
+
+def solve(text: str, limit: int) -> Answer:
+    """Run Z3 once on a script, in a context of its own."""
+    import z3
+
+    solver = z3.Solver(ctx=z3.Context())
+    solver.set("rlimit", limit)
+    solver.from_string(text)
+    verdict = solver.check()
+    if verdict == z3.unsat:
+        return Answer("unsat")
+    if verdict == z3.sat:
+        return Answer("sat", model=Model(solver.model()))
+    return Answer("unknown", solver.reason_unknown())
+
+
+def solve_each(text: str, names: list[str], limit: int) -> dict[str, Answer]:
+    """Run Z3 on one script with a switch `fails NAME` for each goal; one answer for each.
+
+    Raises:
+        KeyError: a name has no switch in the script.
+    """
+    import z3
+
+    context = z3.Context()
+    solver = z3.Solver(ctx=context)
+    solver.set("rlimit", limit)
+    solver.from_string(text)
+    answers = {}
+    for name in names:
+        verdict = solver.check(z3.Bool(f"fails {name}", context))
+        model = Model(solver.model()) if verdict == z3.sat else None
+        answers[name] = Answer(str(verdict), model=model)
+    return answers

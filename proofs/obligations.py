@@ -7,6 +7,7 @@ every action is well defined, and preserves every invariant; every step claim ho
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,13 +30,14 @@ class Obligation:
     Attributes:
         claim: full name, for example "slots/alloc/preserves/slots_are_conserved".
         module: the specification's name.
-        kind: init, invariant-wd, well-defined, preserves, step, ensures, theorem, theorem-wd or batch.
+        kind: init, invariant-wd, well-defined, preserves, step, ensures, theorem or batch.
         about: the name of the claim within its kind (the invariant's, step's, ... name).
         tags: the fault-catalogue invariants that it belongs to.
         action: the action's name, or "" where none is involved.
         hypotheses, goal: terms over an arbitrary state; `goal` may be a `counts` claim, then `delta` replaces it in
             the symbolic form.
         frame: the action writes no field that the claim reads.
+        demand: the step is well defined; assumed where counterexamples to other claims are looked for.
         doc: one line for people.
     """
 
@@ -49,6 +51,7 @@ class Obligation:
     goal: Term
     delta: Term | None = None
     frame: bool = False
+    demand: Term = TRUE
     doc: str = ""
 
     @cached_property
@@ -60,7 +63,7 @@ class Obligation:
 
     def bounded_text(self, sizes: dict[str, int]) -> str:
         """The SMT-LIB script at these sizes; `sat` is a candidate counterexample."""
-        return script(Printer(sizes), list(self.hypotheses), {self.claim: self.goal})
+        return script(Printer(sizes), [*self.hypotheses, self.demand], {self.claim: self.goal})
 
 
 def symbolic_fact(term: Term) -> Term:
@@ -104,6 +107,16 @@ class Generator:
     def __init__(self, spec: Specification[Any]) -> None:
         self.spec = spec
         self.pre = SymbolicState.base(spec.state)
+        self._read_invariants()
+
+    def with_spec(self, spec: Specification[Any]) -> Generator:
+        """The same arbitrary state and invariants, for a spec that differs in an action's body only."""
+        twin = copy.copy(self)
+        twin.spec = spec
+        return twin
+
+    def _read_invariants(self) -> None:
+        spec = self.spec
         self.least = self._least_sizes()
         self.invariants = [(item, *self._claim(item, self.pre)) for item in spec.invariants]
         for item, claim, _ in self.invariants:
@@ -155,10 +168,10 @@ class Generator:
     # ------------------------------------------------------------------------------------------------------ parts
 
     def all(self) -> list[Obligation]:
-        """Every obligation of the specification."""
+        """Every obligation of the specification; an action that reads no table has no well-definedness to show."""
         made = [*self.of_invariants(), *self.of_initial()]
         for item in self.spec.actions:
-            made += self.of_action(item)
+            made += [o for o in self.of_action(item) if o.kind != "well-defined" or o.goal is not TRUE]
         return made + self.of_theorems()
 
     def of_invariants(self) -> list[Obligation]:
@@ -166,6 +179,7 @@ class Generator:
         return [
             self._make(f"invariant/{item.name}/is_well_defined", "invariant-wd", item, self.least, demand)
             for item, _, demand in self.invariants
+            if demand is not TRUE
         ]
 
     def of_initial(self) -> list[Obligation]:
@@ -176,10 +190,15 @@ class Generator:
         for name, _ in self.rosters:
             goal = self._bijection(reading.post, name)
             made.append(self._make(f"init/establishes/{_bijection_name(name)}", "init", _bijection_name(name), self.least, goal))
+        real = conjunction([term for _, term in self.rosters])  # what was there before can at least be run
         for item, _, _ in self.invariants:
             goal, _ = self._claim(item, reading.post)
-            delta = none_or_all(goal) if goal.op == "counts" else None
-            made.append(self._make(f"init/establishes/{item.name}", "init", item, self.least, goal, delta=delta))
+            more = {"delta": none_or_all(goal) if goal.op == "counts" else None, "demand": real}
+            made.append(self._make(f"init/establishes/{item.name}", "init", item, self.least, goal, **more))
+        for claim in self.spec.ensures(self.spec.initializer):
+            goal, condition = self._claim(claim, reading.pre, (), reading.post)
+            both = conjunction([condition, goal])
+            made.append(self._make(f"init/ensures/{claim.name}", "init", claim, self.least, both, demand=real))
         return made
 
     def of_action(self, item: Item, reading: Reading | None = None) -> list[Obligation]:
@@ -188,38 +207,40 @@ class Generator:
         known = [*self.known, *reading.trace.guards]
         written = {write.field for write in reading.trace.writes}
         demand = conjunction(reading.trace.demands)
-        made = [
-            self._make(f"{item.name}/is_well_defined", "well-defined", "is_well_defined", self.known, demand, action=item.name)
-        ]
+        path = f"{item.name}/is_well_defined"
+        made = [self._make(path, "well-defined", "is_well_defined", self.known, demand, action=item.name)]
         for name, _ in self.rosters:
             about = _bijection_name(name)
             goal = self._bijection(reading.post, name)
-            more = {"action": item.name, "frame": name not in written}
+            more = {"action": item.name, "frame": name not in written, "demand": demand}
             made.append(self._make(f"{item.name}/preserves/{about}", "preserves", about, known, goal, **more))
         for invariant, before, _ in self.invariants:
-            made.append(self._preserves(item, reading, known, written, invariant, before))
+            made.append(self._preserves(reading, known, written, invariant, before))
         for claim in [*self.spec.steps, *self.spec.ensures(item)]:
             arguments = reading.arguments if claim.kind == "ensures" else ()
-            goal, demand = self._claim(claim, reading.pre, arguments, reading.post)
+            goal, condition = self._claim(claim, reading.pre, arguments, reading.post)
             path = f"{item.name}/{claim.kind}/{claim.name}"
-            both = conjunction([demand, goal])
-            made.append(self._make(path, claim.kind, claim, known, both, action=item.name))
+            both = conjunction([condition, goal])
+            read = {_root(name) for name in fields_read(both)}
+            more = {"action": item.name, "frame": claim.kind == "step" and not read & written, "demand": demand}
+            made.append(self._make(path, claim.kind, claim, known, both, **more))
         return made
 
     def _preserves(
-        self, item: Item, reading: Reading, known: list[Term], written: set[str], invariant: Item, before: Term
+        self, reading: Reading, known: list[Term], written: set[str], invariant: Item, before: Term
     ) -> Obligation:
         goal, _ = self._claim(invariant, reading.post)
         delta = count_delta(before, goal, reading.trace.writes) if goal.op == "counts" else None
         read = {_root(name) for name in fields_read(before)}
         return self._make(
-            f"{item.name}/preserves/{invariant.name}",
+            f"{reading.item.name}/preserves/{invariant.name}",
             "preserves",
             invariant,
             known,
             goal,
             delta=delta,
-            action=item.name,
+            action=reading.item.name,
+            demand=conjunction(reading.trace.demands),
             frame=not read & written,
         )
 
@@ -229,10 +250,7 @@ class Generator:
         facts = [(f"{b.name}/{fact.name}", fact) for b in self.spec.batches for fact in b.facts()]
         for path, item in [*((f"theorem/{t.name}", t) for t in self.spec.theorems), *facts]:
             goal, demand = self._claim(item, self.pre, variables(item.parameters))
-            kind = item.kind
-            if demand is not TRUE:
-                made.append(self._make(f"{path}/is_well_defined", f"{kind}-wd", item, self.known, demand))
-            made.append(self._make(path, kind, item, self.known, goal))
+            made.append(self._make(path, item.kind, item, self.known, conjunction([demand, goal])))
         return made
 
 

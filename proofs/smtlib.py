@@ -38,6 +38,13 @@ class Printer:
         self._bound = 0
         self._keep: list[Any] = []  # identities above stay valid only while the objects live
 
+    def fork(self) -> Printer:
+        """A printer that goes on from here; what either prints later does not reach the other."""
+        twin = Printer(self.sizes)
+        twin.lines, twin._declared, twin._macros = [*self.lines], {*self._declared}, {**self._macros}
+        twin._free, twin._text, twin._bound, twin._keep = {**self._free}, {**self._text}, self._bound, [*self._keep]
+        return twin
+
     # ------------------------------------------------------------------------------------------------ declarations
 
     def _declare(self, name: str, line: str) -> str:

@@ -399,6 +399,22 @@ def a_live_handle_can_always_be_given_back(pool: Slots, holder: Holder, slot: Sl
     )
 
 
+@theorem("I2")
+def a_live_handle_can_always_be_passed_on(
+    pool: Slots, holder: Holder, slot: Slot, kind: Owner, heir: Holder
+) -> Bool:
+    """I2, the other side: a transfer that changes the holder or the kind of owner is never refused to the owner."""
+    return implies(
+        and_(
+            holds(pool, holder, slot),
+            is_tenant(kind),
+            is_holder(heir),
+            lambda: or_(heir != holder, pool.owner[slot] != kind),
+        ),
+        lambda: enabled(transfer, pool, holder, slot, kind, heir),
+    )
+
+
 @theorem("I4")
 def capacity_n_means_that_n_allocs_succeed(pool: Slots, request: Holder, n: Int) -> Bool:
     """I4: more than n free slots: one alloc succeeds and leaves at least n. By induction, a batch within capacity never fails."""
@@ -496,12 +512,6 @@ def a_change_of_hands_ends_the_tenancy(pre: Slots, post: Slots) -> Bool:
     )
 
 
-@step("I21")
-def the_pool_never_changes_size(pre: Slots, post: Slots) -> Bool:
-    """I21: no step adds or loses slots."""
-    return pre.total == post.total
-
-
 @define
 def others_are_untouched(pre: Slots, post: Slots, slot: Slot) -> Bool:
     """Every slot but this one keeps its owner, holder and tenancy."""
@@ -524,6 +534,16 @@ def group_is_untouched(pre: Slots, post: Slots) -> Bool:
     return iff(pre.group_is_open, post.group_is_open)
 
 
+@ensures(create, "I25")
+def a_new_pool_is_free(pre: Slots, post: Slots) -> Bool:
+    """I25: whatever the memory held before, every slot but the sink is free, its first tenancy is 0, no group is open."""
+    return and_(
+        forall(post.all(Slot), lambda slot: or_(slot == SINK, post.owner[slot] == Owner.FREE)),
+        forall(post.all(Slot), lambda slot: post.tenancy[slot] == 0),
+        not_(post.group_is_open),
+    )
+
+
 @ensures(alloc, "I4")
 def an_alloc_gives_the_slot_to_the_request(pre: Slots, post: Slots, request: Holder, slot: Slot) -> Bool:
     """I4: the request can use and give back what it was given, and nothing else changed."""
@@ -544,6 +564,7 @@ def a_free_ends_the_handle(pre: Slots, post: Slots, holder: Holder, slot: Slot) 
         holds(pre, holder, slot),
         post.owner[slot] == Owner.FREE,
         post.holder[slot] == NOBODY,
+        post.tenancy[slot] == pre.tenancy[slot] + 1,
         not_(enabled(free, post, holder, slot)),
         others_are_untouched(pre, post, slot),
         group_is_untouched(pre, post),
@@ -557,6 +578,7 @@ def a_retire_ends_the_handle_but_not_the_wait(pre: Slots, post: Slots, holder: H
         holds(pre, holder, slot),
         post.owner[slot] == Owner.PENDING,
         post.holder[slot] == NOBODY,
+        post.tenancy[slot] == pre.tenancy[slot] + 1,
         not_(post.free_slots.has(slot)),
         not_(enabled(free, post, holder, slot)),
         others_are_untouched(pre, post, slot),
@@ -586,7 +608,7 @@ def a_transfer_ends_the_old_handle(
         holds(post, heir, slot),
         post.owner[slot] == kind,
         implies(heir != holder, lambda: not_(enabled(free, post, holder, slot))),
-        pre.tenancy[slot] < post.tenancy[slot],
+        post.tenancy[slot] == pre.tenancy[slot] + 1,
         others_are_untouched(pre, post, slot),
         group_is_untouched(pre, post),
     )
@@ -678,6 +700,7 @@ def a_clear_ends_every_handle(pre: Slots, post: Slots) -> Bool:
         lambda slot: and_(
             not_(is_tenant(post.owner[slot])),
             implies(is_tenant(pre.owner[slot]), lambda: is_dead(post, slot, pre.tenancy[slot])),
+            post.tenancy[slot] == pre.tenancy[slot] + ite(is_tenant(pre.owner[slot]), 1, 0),
         ),
     )
 

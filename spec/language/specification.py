@@ -46,7 +46,8 @@ class Specification(Generic[S]):
             object.__setattr__(self, "module", frame.f_globals["__name__"] if frame else "")
         if len(self._of_kind("initial")) != 1:
             raise SpecError(f"{self.module} needs exactly one @initial function")
-        self._check_by_tracing()
+        if not self.replaced:
+            self._check_by_tracing()
 
     # ------------------------------------------------------------------------------------------------------ items
 

@@ -1,0 +1,258 @@
+"""The explore reading: every reachable state of a small instance, breadth first.
+
+It gives witnesses (each action enabled, each guard both passed and refusing, each premise met), shortest traces, and
+an independent check of every claim on every reachable state and step.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from poolproof.spec.language import IllDefined, Item, Parameter, Refused, Specification, State, fields_of, logic
+from poolproof.spec.language.sorts import is_enumeration, is_id
+from poolproof.spec.language.source import is_guard, parse, statements
+
+
+@dataclass
+class Found:
+    """A broken claim and the shortest trace to it."""
+
+    claim: str
+    trace: list[str]
+    state: State
+
+
+@dataclass
+class Exploration:
+    """What was seen.
+
+    Attributes:
+        states, steps: how many distinct states, and steps between them.
+        complete: False where the limit on states was reached.
+        enabled: for each action the shortest trace that ends with it.
+        refused: for each action the source lines of the guards that refused at least once.
+        guards: for each action the source lines of all its guards.
+        premises: for each claim where its premise was first met (the trace, and the claim's arguments).
+        broken: claims that failed, each with its shortest trace.
+    """
+
+    sizes: dict[str, Any]
+    states: int = 0
+    steps: int = 0
+    checks: int = 0
+    complete: bool = True
+    enabled: dict[str, list[str]] = field(default_factory=dict)
+    refused: dict[str, set[int]] = field(default_factory=dict)
+    guards: dict[str, set[int]] = field(default_factory=dict)
+    premises: dict[str, str] = field(default_factory=dict)
+    broken: list[Found] = field(default_factory=list)
+
+    def gaps(self, spec: Specification[Any]) -> list[str]:
+        """What was never witnessed: actions never enabled, guards that never refused, premises never met."""
+        missing = [f"{a.name} was never enabled" for a in spec.actions if a.name not in self.enabled]
+        for name, lines in self.guards.items():
+            missing += [f"the guard of {name} in line {line} never refused" for line in sorted(lines - self.refused[name])]
+        claims = [*spec.theorems, *spec.steps, *(f for b in spec.batches for f in _facts(b))]
+        claims += [claim for item in spec.actions for claim in spec.ensures(item)]
+        return missing + [f"the premise of {claim_name(c)} was never met" for c in claims if claim_name(c) not in self.premises]
+
+
+def _facts(batch: Any) -> list[Any]:
+    return list(batch.facts())
+
+
+def claim_name(claim: Any) -> str:
+    """A claim's name; a batch fact's is preceded by its batch's."""
+    return f"{claim.batch.name}/{claim.name}" if claim.kind == "batch" else str(claim.name)
+
+
+def values(spec: Specification[Any], state: State, parameter: Parameter) -> Sequence[Any]:
+    """The values that a small instance tries for a parameter: all ids of the kind and one beyond on either side."""
+    if parameter.sort in spec.samples:
+        return spec.samples[parameter.sort]
+    if is_id(parameter.sort):
+        return range(-1, len(_domain(state, parameter.sort)) + 1)
+    if is_enumeration(parameter.sort):
+        return list(parameter.sort)
+    return (False, True) if parameter.sort is bool else range(-1, 4)
+
+
+def _domain(state: State, sort: Any) -> Any:
+    if sort in state._domains:
+        return state.all(sort)
+    parts = [getattr(state, f.name) for f in fields_of(type(state)) if f.kind == "component"]
+    return next(_domain(part, sort) for part in parts if _has_domain(part, sort))
+
+
+def _has_domain(state: State, sort: Any) -> bool:
+    try:
+        _domain(state, sort)
+    except StopIteration:
+        return False
+    return True
+
+
+def argument_tuples(spec: Specification[Any], state: State, parameters: Sequence[Parameter]) -> Iterator[tuple[Any, ...]]:
+    """All arguments that a small instance tries."""
+    return itertools.product(*(values(spec, state, p) for p in parameters))
+
+
+def show_call(name: str, parameters: Sequence[Parameter], arguments: Sequence[Any]) -> str:
+    """A step as people read it, for example alloc(request=0, slot=1)."""
+    shown = (f"{p.name}={a.name if is_enumeration(type(a)) else a}" for p, a in zip(parameters, arguments, strict=True))
+    return f"{name}({', '.join(shown)})"
+
+
+class Explorer:
+    """Breadth-first search over one instance of a specification."""
+
+    def __init__(self, spec: Specification[Any], sizes: dict[str, Any], limit: int = 200_000) -> None:
+        self.spec = spec
+        self.limit = limit
+        self.result = Exploration(sizes)
+        self.parents: dict[Any, tuple[Any, str]] = {}
+        self.seen: list[State] = []
+        self._broken: set[str] = set()
+        self._allowed_now: dict[str, list[tuple[Any, ...]]] = {}
+
+    def run(self, check: bool = True) -> Exploration:
+        """Explore; with `check`, evaluate every claim on every state and step."""
+        with self.spec.active():
+            return self._run(check)
+
+    def _run(self, check: bool) -> Exploration:
+        spec, result = self.spec, self.result
+        first = spec.initial(**result.sizes)
+        self.parents[first.key()] = (None, "")
+        queue: deque[tuple[Any, State]] = deque([(first.key(), first)])
+        for item in spec.actions:
+            result.guards[item.name] = {s.lineno for s in statements(parse(item.function)) if is_guard(s)}
+            result.refused[item.name] = set()
+        while queue:
+            key, state = queue.popleft()
+            result.states += 1
+            self.seen.append(state)
+            for item in spec.actions:
+                for after in self._steps(item, state, key, check):
+                    queue.append((after.key(), after))
+            if check:
+                self._check_state(state, key)
+        return result
+
+    def _steps(self, item: Item, state: State, key: Any, check: bool) -> Iterator[State]:
+        """The new states that one action leads to."""
+        candidates = argument_tuples(self.spec, state, item.parameters)
+        allowed = self._allowed_now[item.name] = [c for c in candidates if self._allowed(item, state, c)]
+        for arguments in allowed:
+            after, label = state.copy(), show_call(item.name, item.parameters, arguments)
+            try:
+                item.effects(after, *arguments)
+            except IllDefined:
+                self._report(f"{item.name}/is_well_defined", key, label, state)
+                continue
+            self.result.steps += 1
+            if item.name not in self.result.enabled:
+                self.result.enabled[item.name] = [*self.trace_to(key), label]
+            if check:
+                self._check_step(item, state, after, arguments, key, label)
+            if after.key() in self.parents:
+                continue
+            if len(self.parents) >= self.limit:
+                self.result.complete = False
+                continue
+            self.parents[after.key()] = (key, label)
+            yield after
+
+    def _allowed(self, item: Item, state: State, arguments: tuple[Any, ...]) -> bool:
+        try:
+            item.guards(state, *arguments)
+        except Refused as refusal:
+            at = refusal.__traceback__
+            assert at is not None and at.tb_next is not None
+            self.result.refused[item.name].add(at.tb_next.tb_lineno)
+            return False
+        return True
+
+    def _check_state(self, state: State, key: Any) -> None:
+        for claim in self.spec.invariants:
+            self._check(claim.name, claim, key, "", state, state)
+        for claim in self.spec.theorems:
+            for arguments in argument_tuples(self.spec, state, claim.parameters):
+                self._check(claim.name, claim, key, "", state, state, *arguments)
+        for batch in self.spec.batches:
+            others = list(values(self.spec, state, batch.item.parameters[batch.position]))
+            for fact in batch.facts():
+                for first, other in itertools.product(self._allowed_now[batch.item.name], others):
+                    self._check(claim_name(fact), fact, key, "", state, state, *first, other)
+
+    def _check_step(
+        self, item: Item, state: State, after: State, arguments: tuple[Any, ...], key: Any, label: str
+    ) -> None:
+        for claim in self.spec.steps:
+            self._check(claim.name, claim, key, label, state, state, after)
+        for claim in self.spec.ensures(item):
+            self._check(claim.name, claim, key, label, state, state, after, *arguments)
+
+    def _check(self, name: str, claim: Any, key: Any, label: str, state: State, *arguments: Any) -> None:
+        self.result.checks += 1
+        if name in self.result.premises:
+            good = _true(claim, arguments)
+        else:
+            good, met = _watching(claim, arguments)
+            if met:
+                self.result.premises[name] = "; ".join([*self.trace_to(key), label]).strip("; ") or "the initial state"
+        if not good:
+            self._report(name, key, label, state)
+
+    def _report(self, claim: str, key: Any, label: str, state: State) -> None:
+        if claim not in self._broken:
+            self._broken.add(claim)
+            trace = self.trace_to(key)
+            self.result.broken.append(Found(claim, [*trace, label] if label else trace, state))
+
+    def trace_to(self, key: Any) -> list[str]:
+        """The shortest trace to a state."""
+        steps = []
+        while key is not None:
+            key, label = self.parents[key]
+            if label:
+                steps.append(label)
+        return steps[::-1]
+
+
+def _true(claim: Any, arguments: tuple[Any, ...]) -> bool:
+    try:
+        return bool(claim.function(*arguments))
+    except IllDefined:
+        return False
+
+
+def _watching(claim: Any, arguments: tuple[Any, ...]) -> tuple[bool, bool]:
+    """Evaluate a claim, and say whether its premise was met: some `implies` that it reads had a true premise."""
+    logic.premises_met = set()
+    try:
+        good = _true(claim, arguments)
+        met = bool(logic.premises_met)
+    finally:
+        logic.premises_met = None
+    return good, met or not _has_premise(claim)
+
+
+@cache
+def _has_premise(claim: Any) -> bool:
+    if claim.kind == "batch":
+        return True
+    source = claim.function.__code__
+    return "implies" in source.co_names or any("implies" in code.co_names for code in _inner(source))
+
+
+def _inner(code: Any) -> Iterator[Any]:
+    for constant in code.co_consts if code else ():
+        if hasattr(constant, "co_names"):
+            yield constant
+            yield from _inner(constant)

@@ -1,0 +1,108 @@
+"""What is proved together: a specification, its hand-written twins, and what its author declares about the controls."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+from poolproof.spec.language import Specification
+from poolproof.spec.language.state import fields_of
+
+
+class SubjectError(ValueError):
+    """A subject that cannot be loaded, or a pattern that names nothing."""
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A planted fault: another body for one action, taken from a public report.
+
+    Attributes:
+        fault: the report, as the fault table names it.
+        story: what went wrong there, in one sentence.
+        action: the action whose body is replaced ("" for the initializer).
+        function: the faulty body.
+        refutes: the claims that must be refuted because of it (names as in `Kill.broken`).
+    """
+
+    fault: str
+    story: str
+    action: str
+    function: Callable[..., Any]
+    refutes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the faulty body."""
+        return self.function.__name__
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A specification and its controls.
+
+    Attributes:
+        spec: the specification.
+        twins: planted faults.
+        mutant_sizes: sizes at which mutants are refuted; later ones are tried for what the first leaves open.
+        explore_sizes: the instances whose every reachable state is visited.
+        redundant: mutants that no claim can see, with the reason (patterns over the mutant's label).
+        implied: (action, claim) pairs that no mutant of that action breaks, with the reason (patterns over
+            "action/claim").
+    """
+
+    spec: Specification[Any]
+    twins: tuple[Twin, ...] = ()
+    mutant_sizes: tuple[dict[str, int], ...] = ()
+    explore_sizes: tuple[dict[str, int], ...] = ()
+    redundant: Mapping[str, str] = field(default_factory=dict)
+    implied: Mapping[str, str] = field(default_factory=dict)
+    ref: str = ""
+
+    @property
+    def name(self) -> str:
+        """The specification's name."""
+        return self.spec.name
+
+    def reason(self, table: Mapping[str, str], key: str) -> str:
+        """The declared reason for a key, or "" where there is none."""
+        return next((why for pattern, why in table.items() if fnmatchcase(key, pattern)), "")
+
+
+SHIPPED = {"slots": "poolproof.proofs.slots:SUBJECT"}
+
+
+def default_sizes(spec: Specification[Any]) -> dict[str, int]:
+    """A small instance for a spec that declares none."""
+    names = [f.name for f in fields_of(spec.state) if f.kind == "size"]
+    return {name: spec.at_least.get(name, 0) + 2 for name in names}
+
+
+@cache
+def load(ref: str) -> Subject:
+    """The subject at "module:name"; a bare specification gets default sizes and no declarations.
+
+    Raises:
+        SubjectError: nothing of the kind is there.
+    """
+    module_name, _, attribute = ref.partition(":")
+    if not attribute:
+        raise SubjectError(f"{ref!r} is not of the form module:NAME")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as problem:
+        raise SubjectError(f"cannot load {ref!r}: {problem}") from problem
+    if isinstance(found, Specification):
+        sizes = default_sizes(found)
+        return Subject(found, mutant_sizes=(sizes,), explore_sizes=(sizes,), ref=ref)
+    if isinstance(found, Subject):
+        return found
+    raise SubjectError(f"{ref!r} is a {type(found).__name__}, neither a Specification nor a Subject")

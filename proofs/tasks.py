@@ -1,0 +1,172 @@
+"""The pieces of work of a run, each a function from plain values to plain values, so that any process can do them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from poolproof.proofs import counterexample
+from poolproof.proofs.cache import digest
+from poolproof.proofs.controls import Kill, Killer, shifted_reads
+from poolproof.proofs.explore import Explorer
+from poolproof.proofs.mutate import Mutant, mutants
+from poolproof.proofs.obligations import Generator, Obligation
+from poolproof.proofs.solver import LONG_LIMIT, SHORT_LIMIT, solve
+from poolproof.proofs.subject import Subject, load
+from poolproof.spec.language.source import parse
+from poolproof.spec.language.terms import TRUE
+
+Where = Subject | str
+
+
+def subject_of(where: Where) -> Subject:
+    """The subject itself, or the one at a reference."""
+    return load(where) if isinstance(where, str) else where
+
+
+@cache
+def _obligations(ref: str) -> dict[str, Obligation]:
+    return {o.claim: o for o in Generator(load(ref).spec).all()}
+
+
+def obligations_of(where: Where) -> dict[str, Obligation]:
+    """All obligations of a subject by claim."""
+    if isinstance(where, str):
+        return _obligations(where)
+    return {o.claim: o for o in Generator(where.spec).all()}
+
+
+def solve_task(where: Where, claims: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Decide claims given as SMT-LIB text.
+
+    A claim that is not `unsat` at the short limit is searched for a counterexample at small sizes before the long try:
+    a false claim would mostly idle to the long limit.
+    """
+    decided = {}
+    for claim, text in claims.items():
+        start = time.perf_counter()
+        answer = solve(text, SHORT_LIMIT)
+        said: dict[str, Any] = {"verdict": answer.verdict, "reason": answer.reason, "counterexample": None}
+        if answer.verdict != "unsat":
+            found = counterexample.search(subject_of(where), obligations_of(where)[claim])
+            if found is not None:
+                said.update(verdict="sat", counterexample=asdict(found))
+            else:
+                answer = solve(text, LONG_LIMIT)
+                unconfirmed = "sat, but no counterexample up to size 4 was confirmed" if answer.verdict == "sat" else ""
+                said.update(verdict=answer.verdict, reason=unconfirmed or answer.reason)
+        decided[claim] = {**said, "seconds": time.perf_counter() - start}
+    return decided
+
+
+def second_task(claims: dict[str, str]) -> dict[str, str]:
+    """The second solver's word on claims given as SMT-LIB text."""
+    from poolproof.proofs.second_opinion import second_opinion
+
+    return {claim: second_opinion(text) for claim, text in claims.items()}
+
+
+def control_task(where: Where, action: str) -> dict[str, Any]:
+    """Refute every mutant and every twin of one action ("" for the initializer)."""
+    subject = subject_of(where)
+    if not action:
+        return _initial_controls(subject)
+    item = subject.spec.action(action)
+    found = mutants(subject.spec, item)
+    twins = [Mutant(action, t.name, parse(t.function).lineno, t.function) for t in subject.twins if t.action == action]
+    kills: dict[str, Kill] = {}
+    planted: dict[str, Kill] = {}
+    for sizes in subject.mutant_sizes:
+        killer = Killer(subject.spec, sizes)
+        for mutant in found:
+            _merge(kills, mutant.label, killer.kill(item, mutant))
+        for twin in twins:
+            _merge(planted, twin.name, killer.kill(item, twin, thorough=True))
+        broken = {name for kill in kills.values() for name in kill.broken}
+        if _aims(subject, action) <= broken and all(kill.broken for kill in kills.values()):
+            break
+    return {"mutants": [asdict(k) for k in kills.values()], "twins": {name: asdict(k) for name, k in planted.items()}}
+
+
+def _aims(subject: Subject, action: str) -> set[str]:
+    """The claims about an action that a mutant has to break."""
+    own = Generator(subject.spec).of_action(subject.spec.action(action))
+    live = [o for o in own if not o.frame and o.goal is not TRUE]
+    return {o.about for o in live if not subject.reason(subject.implied, f"{action}/{o.about}")}
+
+
+def _merge(kills: dict[str, Kill], name: str, kill: Kill) -> None:
+    if name in kills:
+        kills[name].broken = {**kill.broken, **kills[name].broken}
+    else:
+        kills[name] = kill
+
+
+def _initial_controls(subject: Subject) -> dict[str, Any]:
+    spec = subject.spec
+    found = mutants(spec, spec.initializer)
+    twins = [Mutant("init", t.name, parse(t.function).lineno, t.function) for t in subject.twins if not t.action]
+    kills: dict[str, Kill] = {}
+    planted: dict[str, Kill] = {}
+    for sizes in subject.mutant_sizes:
+        killer = Killer(spec, sizes)
+        for mutant in found:
+            _merge(kills, mutant.label, killer.kill_initial(mutant))
+        for twin in twins:
+            _merge(planted, twin.name, killer.kill_initial(twin))
+    return {
+        "mutants": [asdict(k) for k in kills.values()],
+        "twins": {name: asdict(k) for name, k in planted.items()},
+        "shifted": shifted_reads(spec, subject.mutant_sizes[0]),
+    }
+
+
+def explore_task(where: Where, sizes: dict[str, int]) -> dict[str, Any]:
+    """Visit every reachable state of one instance; as a control, find the first planted fault in a smaller one."""
+    subject = subject_of(where)
+    start = time.perf_counter()
+    seen = Explorer(subject.spec, sizes).run()
+    control = ""
+    if any(twin.action for twin in subject.twins):
+        twin = next(twin for twin in subject.twins if twin.action)
+        faulty = subject.spec.with_body(subject.spec.action(twin.action), twin.function)
+        small = {name: max(2, size - 2) for name, size in sizes.items()}
+        broken = Explorer(faulty, small).run().broken
+        control = f"{twin.name}: {broken[0].claim} after {'; '.join(broken[0].trace)}" if broken else ""
+    return {
+        "states": seen.states,
+        "steps": seen.steps,
+        "checks": seen.checks,
+        "complete": seen.complete,
+        "enabled": seen.enabled,
+        "premises": seen.premises,
+        "gaps": seen.gaps(subject.spec),
+        "guards": {name: len(lines) for name, lines in seen.guards.items()},
+        "broken": [{"claim": f.claim, "trace": f.trace} for f in seen.broken],
+        "control": control,
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def arithmetic_task() -> list[dict[str, Any]]:
+    """CrossHair on the shared arithmetic."""
+    from poolproof.proofs.arithmetic import results
+
+    return [asdict(result) for result in results()]
+
+
+def sources_digest(subject: Subject) -> str:
+    """A digest of all source that the controls and the explorer of a subject depend on."""
+    import sys
+
+    import poolproof.proofs
+    import poolproof.spec
+
+    folders = [Path(p) for package in (poolproof.proofs, poolproof.spec) for p in package.__path__]
+    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
+    own = [getattr(sys.modules.get(subject.spec.module), "__file__", None)]
+    texts = [file.read_text() for file in [*files, *(Path(name) for name in own if name)]]
+    return digest(sys.version, *texts)

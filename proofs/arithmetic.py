@@ -55,7 +55,9 @@ def check(function: Callable[..., Any]) -> list[tuple[str, str, str]]:
         if line.strip().startswith("post:"):
             message = said.get(first + offset)
             grade = UNKNOWN if message is None else grades.get(message.state, UNKNOWN)
-            found.append((line.strip().removeprefix("post:").strip(), grade, "" if message is None else message.message))
+            found.append(
+                (line.strip().removeprefix("post:").strip(), grade, "" if message is None else message.message)
+            )
     return found
 
 

@@ -100,7 +100,9 @@ def holds(spec: Specification[Any], claim: Any, *arguments: Any) -> bool:
             return False
 
 
-def broken_by(spec: Specification[Any], item: Item, before: State, arguments: Sequence[Any], outcome: Outcome) -> list[str]:
+def broken_by(
+    spec: Specification[Any], item: Item, before: State, arguments: Sequence[Any], outcome: Outcome
+) -> list[str]:
     """The claims about this action that one concrete step breaks, by the `about` of their obligations."""
     if outcome.refused:
         return []

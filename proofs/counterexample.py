@@ -14,7 +14,7 @@ from poolproof.proofs.explore import claim_name, show_call
 from poolproof.proofs.obligations import Obligation
 from poolproof.proofs.solver import LONG_LIMIT, Model, solve
 from poolproof.proofs.subject import Subject, load
-from poolproof.spec.language import IllDefined, Map, Set, Specification, State, SpecError, fields_of
+from poolproof.spec.language import IllDefined, Map, Set, SpecError, Specification, State, fields_of
 from poolproof.spec.language.sorts import is_enumeration
 from poolproof.spec.language.state import plain_scalar
 
@@ -66,7 +66,7 @@ def _show(value: Any) -> str:
 
 
 def search(subject: Subject, obligation: Obligation) -> Counterexample | None:
-    """Look for a counterexample at small sizes; what the solver proposes counts only once the run reading confirms it."""
+    """Look for a counterexample at small sizes; a proposal counts only once the run reading confirms it."""
     names = list(subject.mutant_sizes[0]) if subject.mutant_sizes else []
     for bound in SIZES:
         sizes = {name: max(bound, subject.spec.at_least.get(name, 0)) for name in names}
@@ -134,9 +134,7 @@ def check_claim(
     return _build(subject, claim, sizes, call, arguments, state, None, [claim_name(item)], conjunct)
 
 
-def check_initial(
-    subject: Subject, claim: str, before: State, sizes: dict[str, Any]
-) -> Counterexample | None:
+def check_initial(subject: Subject, claim: str, before: State, sizes: dict[str, Any]) -> Counterexample | None:
     """Run the initializer on whatever was there before; a counterexample, or None where the claim holds."""
     spec, about = subject.spec, claim.rpartition("/")[2]
     outcome = run(spec, spec.initializer, before, ())
@@ -220,7 +218,9 @@ def replay(path: Path, subject: Subject | None = None) -> Counterexample | None:
     except (OSError, ValueError) as problem:
         raise SpecError(f"{path}: not a saved counterexample ({problem})") from None
     if saved.get("format") != FORMAT or saved.get("version") != VERSION:
-        raise SpecError(f"{path}: expected {FORMAT} version {VERSION}, got {saved.get('format')} {saved.get('version')}")
+        raise SpecError(
+            f"{path}: expected {FORMAT} version {VERSION}, got {saved.get('format')} {saved.get('version')}"
+        )
     subject = subject or load(saved["subject"])
     before = state_from_plain(subject.spec.state, saved["before"])
     claim, arguments = saved["claim"], saved["arguments"]

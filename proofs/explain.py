@@ -63,9 +63,7 @@ def _false_part(node: ast.expr, scope: dict[str, Any], path: list[str]) -> tuple
     return path, ast.unparse(node)
 
 
-def _false_element(
-    domain: ast.expr, body: ast.Lambda, scope: dict[str, Any], path: list[str]
-) -> tuple[list[str], str]:
+def _false_element(domain: ast.expr, body: ast.Lambda, scope: dict[str, Any], path: list[str]) -> tuple[list[str], str]:
     variable = body.args.args[0].arg
     for value in _evaluate(domain, scope):
         inner = {**scope, variable: value}

@@ -56,10 +56,14 @@ class Exploration:
         """What was never witnessed: actions never enabled, guards that never refused, premises never met."""
         missing = [f"{a.name} was never enabled" for a in spec.actions if a.name not in self.enabled]
         for name, lines in self.guards.items():
-            missing += [f"the guard of {name} in line {line} never refused" for line in sorted(lines - self.refused[name])]
+            missing += [
+                f"the guard of {name} in line {line} never refused" for line in sorted(lines - self.refused[name])
+            ]
         claims = [*spec.theorems, *spec.steps, *(f for b in spec.batches for f in _facts(b))]
         claims += [claim for item in spec.actions for claim in spec.ensures(item)]
-        return missing + [f"the premise of {claim_name(c)} was never met" for c in claims if claim_name(c) not in self.premises]
+        return missing + [
+            f"the premise of {claim_name(c)} was never met" for c in claims if claim_name(c) not in self.premises
+        ]
 
 
 def _facts(batch: Any) -> list[Any]:
@@ -97,7 +101,9 @@ def _has_domain(state: State, sort: Any) -> bool:
     return True
 
 
-def argument_tuples(spec: Specification[Any], state: State, parameters: Sequence[Parameter]) -> Iterator[tuple[Any, ...]]:
+def argument_tuples(
+    spec: Specification[Any], state: State, parameters: Sequence[Parameter]
+) -> Iterator[tuple[Any, ...]]:
     """All arguments that a small instance tries."""
     return itertools.product(*(values(spec, state, p) for p in parameters))
 
@@ -173,7 +179,8 @@ class Explorer:
             item.guards(state, *arguments)
         except Refused as refusal:
             at = refusal.__traceback__
-            assert at is not None and at.tb_next is not None
+            assert at is not None
+            assert at.tb_next is not None
             self.result.refused[item.name].add(at.tb_next.tb_lineno)
             return False
         return True

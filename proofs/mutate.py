@@ -60,9 +60,7 @@ def _peers(state: type[State]) -> dict[str, str]:
     return {name: g[(i + 1) % len(g)] for g in groups.values() if len(g) > 1 for i, name in enumerate(g)}
 
 
-def _of_body(
-    node: ast.FunctionDef, item: Item, peers: dict[str, str]
-) -> Iterator[tuple[str, int, Callable[..., Any]]]:
+def _of_body(node: ast.FunctionDef, item: Item, peers: dict[str, str]) -> Iterator[tuple[str, int, Callable[..., Any]]]:
     body = statements(node)
     for index, statement in enumerate(body):
         if is_binding(statement):
@@ -109,9 +107,7 @@ def _put(root: Any, path: tuple[Any, ...], value: ast.AST) -> Any:
     return ast.fix_missing_locations(root)
 
 
-def _changes(
-    node: ast.AST, names: dict[str, Any], peers: dict[str, str], in_guard: bool
-) -> Iterator[ast.AST]:
+def _changes(node: ast.AST, names: dict[str, Any], peers: dict[str, str], in_guard: bool) -> Iterator[ast.AST]:
     """What else could stand in the place of one expression."""
     if isinstance(node, ast.Compare) and type(node.ops[0]) in _ORDER:
         yield ast.Compare(left=node.left, ops=[_ORDER[type(node.ops[0])]()], comparators=node.comparators)

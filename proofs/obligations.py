@@ -151,7 +151,9 @@ class Generator:
         trace, _ = self.spec.trace(item, post, list(arguments))
         return Reading(item, self.pre, post, trace, arguments)
 
-    def _make(self, path: str, kind: str, about: Any, hypotheses: Iterable[Term], goal: Term, **more: Any) -> Obligation:
+    def _make(
+        self, path: str, kind: str, about: Any, hypotheses: Iterable[Term], goal: Term, **more: Any
+    ) -> Obligation:
         name = getattr(about, "name", about)
         return Obligation(
             claim=f"{self.spec.name}/{path}",
@@ -189,7 +191,9 @@ class Generator:
         made = [self._make("init/is_well_defined", "init", "is_well_defined", self.least, demand)]
         for name, _ in self.rosters:
             goal = self._bijection(reading.post, name)
-            made.append(self._make(f"init/establishes/{_bijection_name(name)}", "init", _bijection_name(name), self.least, goal))
+            made.append(
+                self._make(f"init/establishes/{_bijection_name(name)}", "init", _bijection_name(name), self.least, goal)
+            )
         real = conjunction([term for _, term in self.rosters])  # what was there before can at least be run
         for item, _, _ in self.invariants:
             goal, _ = self._claim(item, reading.post)
@@ -247,8 +251,9 @@ class Generator:
     def of_theorems(self) -> list[Obligation]:
         """Every theorem and every batch fact follows from the invariants, and is well defined."""
         made = []
-        facts = [(f"{b.name}/{fact.name}", fact) for b in self.spec.batches for fact in b.facts()]
-        for path, item in [*((f"theorem/{t.name}", t) for t in self.spec.theorems), *facts]:
+        named: list[tuple[str, Any]] = [(f"theorem/{t.name}", t) for t in self.spec.theorems]
+        named += [(f"{b.name}/{fact.name}", fact) for b in self.spec.batches for fact in b.facts()]
+        for path, item in named:
             goal, demand = self._claim(item, self.pre, variables(item.parameters))
             made.append(self._make(path, item.kind, item, self.known, conjunction([demand, goal])))
         return made

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from poolproof.proofs import results as grades
 from poolproof.proofs import arithmetic, tasks, twins
+from poolproof.proofs import results as grades
 from poolproof.proofs.cache import Cache, digest
 from poolproof.proofs.obligations import Generator, Obligation
 from poolproof.proofs.results import Control, Report, Result
@@ -54,6 +54,7 @@ def prove(subjects: Iterable[Subject] | None = None, options: Options | None = N
     start = time.perf_counter()
     report = Report()
     chosen = [tasks.subject_of(ref) for ref in SHIPPED.values()] if subjects is None else list(subjects)
+    report.refs = {s.name: s.ref for s in chosen if s.ref not in SHIPPED.values()}
     runs = [Run(subject, options) for subject in chosen]
     contracts = {c for c in (arithmetic.claims() if subjects is None else ()) if _any_match(options.only, c, "", ())}
     _reject_idle_patterns(options.only, runs, contracts)
@@ -202,7 +203,9 @@ class Run:
         for sizes in self.subject.explore_sizes if self.obligations else ():
             key = digest("explore", sources, repr(sizes))
             take = self._take_exploration(sizes)
-            yield Job(f"{self.subject.name}: explore", tasks.explore_task, (self.where, sizes), {"": key}, take, weight=9)
+            yield Job(
+                f"{self.subject.name}: explore", tasks.explore_task, (self.where, sizes), {"": key}, take, weight=9
+            )
         for action in self._actions():
             key = digest("controls", sources, action)
             what = f"{self.subject.name}: mutants of {action or 'init'}"
@@ -216,7 +219,9 @@ class Run:
             from poolproof.proofs.second_opinion import opinion_name
 
             for chunk in _chunks(texts):
-                keys = {c: digest("second", opinion_name(self.options.second), solver_name(), t) for c, t in chunk.items()}
+                keys = {
+                    c: digest("second", opinion_name(self.options.second), solver_name(), t) for c, t in chunk.items()
+                }
                 what = f"{self.subject.name}: second opinion"
                 yield Job(what, tasks.second_task, (chunk,), keys, lambda said, cached: self.second.update(said))
 
@@ -292,7 +297,7 @@ class Run:
         for _, seen in self.explored:
             if o.action:
                 trace = seen["enabled"].get(o.action)
-                if trace is None or o.kind in ("step", "ensures") and o.about not in seen["premises"]:
+                if trace is None or (o.kind in ("step", "ensures") and o.about not in seen["premises"]):
                     continue
                 return "; ".join(trace)
             if o.kind in ("theorem", "batch"):
@@ -314,7 +319,9 @@ class Run:
 
     def _exploration(self, sizes: dict[str, int], seen: dict[str, Any]) -> Result:
         shown = ", ".join(f"{name}={size}" for name, size in sizes.items())
-        doc = f"{seen['states']} states, {seen['steps']} steps, {seen['checks']} checks of claims, every action and guard"
+        doc = (
+            f"{seen['states']} states, {seen['steps']} steps, {seen['checks']} checks of claims, every action and guard"
+        )
         result = Result(f"{self.subject.name}/explore/{shown}", self.subject.name, "explore", (), doc)
         result.solver, result.seconds, result.cached = "explorer", seen["seconds"], seen["cached"]
         result.witness, result.twins = doc, [seen["control"]] if seen["control"] else []
@@ -349,7 +356,9 @@ class Run:
             if f"IMPLIED: {why}" not in used:
                 lines.append(f"{self.subject.name}: declared implied, but nothing needs it: {pattern}")
             contradicted = [k for k in broken if fnmatchcase(f"{k[0]}/{k[1]}", pattern)]
-            lines += [f"{self.subject.name}: declared implied, but a mutant breaks it: {a}/{c}" for a, c in contradicted]
+            lines += [
+                f"{self.subject.name}: declared implied, but a mutant breaks it: {a}/{c}" for a, c in contradicted
+            ]
         survivors = [c.name for c in report.mutants if not c.broken]
         for pattern in self.subject.redundant:
             if not any(fnmatchcase(name, pattern) for name in survivors):

@@ -74,12 +74,13 @@ class Control:
 
 @dataclass
 class Report:
-    """Everything that one run found."""
+    """Everything that one run found; `refs` says where specifications that are not shipped were loaded from."""
 
     obligations: list[Result] = field(default_factory=list)
     mutants: list[Control] = field(default_factory=list)
     twins: list[Control] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    refs: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property

@@ -102,7 +102,7 @@ def load(ref: str) -> Subject:
         raise SubjectError(f"cannot load {ref!r}: {problem}") from problem
     if isinstance(found, Specification):
         sizes = default_sizes(found)
-        return Subject(found, mutant_sizes=(sizes,), explore_sizes=(sizes,), ref=ref)
+        return Subject(spec=found, mutant_sizes=(sizes,), explore_sizes=(sizes,), ref=ref)
     if isinstance(found, Subject):
         return found
     raise SubjectError(f"{ref!r} is a {type(found).__name__}, neither a Specification nor a Subject")

@@ -1,1 +1,1 @@
-"""What is allowed: executable specs of the pools, in the language of `poolproof.spec.language`. Standard library only."""
+"""What is allowed: executable specs of the pools, in `poolproof.spec.language`. Standard library only."""

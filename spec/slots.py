@@ -112,7 +112,7 @@ def holds(pool: Slots, holder: Holder, slot: Slot) -> Bool:
 
 @define
 def is_dead(pool: Slots, slot: Slot, tenancy: Int) -> Bool:
-    """Has this tenancy of the slot ended? Tenancies are numbered; freeing or transferring a slot ends its current one."""
+    """Has this tenancy of the slot ended? Freeing or transferring a slot ends one and numbers the next."""
     return tenancy < pool.tenancy[slot]
 
 
@@ -400,9 +400,7 @@ def a_live_handle_can_always_be_given_back(pool: Slots, holder: Holder, slot: Sl
 
 
 @theorem("I2")
-def a_live_handle_can_always_be_passed_on(
-    pool: Slots, holder: Holder, slot: Slot, kind: Owner, heir: Holder
-) -> Bool:
+def a_live_handle_can_always_be_passed_on(pool: Slots, holder: Holder, slot: Slot, kind: Owner, heir: Holder) -> Bool:
     """I2, the other side: a transfer that changes the holder or the kind of owner is never refused to the owner."""
     return implies(
         and_(
@@ -417,7 +415,7 @@ def a_live_handle_can_always_be_passed_on(
 
 @theorem("I4")
 def capacity_n_means_that_n_allocs_succeed(pool: Slots, request: Holder, n: Int) -> Bool:
-    """I4: more than n free slots: one alloc succeeds and leaves at least n. By induction, a batch within capacity never fails."""
+    """I4: with more than n free slots one alloc succeeds and leaves n; so, by induction, n of n succeed."""
     return implies(
         and_(is_holder(request), n >= 0, pool.free_slots.size > n),
         lambda: exists(
@@ -536,7 +534,7 @@ def group_is_untouched(pre: Slots, post: Slots) -> Bool:
 
 @ensures(create, "I25")
 def a_new_pool_is_free(pre: Slots, post: Slots) -> Bool:
-    """I25: whatever the memory held before, every slot but the sink is free, its first tenancy is 0, no group is open."""
+    """I25: whatever the memory held before, all but the sink is free, tenancies begin at 0, no group is open."""
     return and_(
         forall(post.all(Slot), lambda slot: or_(slot == SINK, post.owner[slot] == Owner.FREE)),
         forall(post.all(Slot), lambda slot: post.tenancy[slot] == 0),

@@ -65,7 +65,7 @@ def free_takes_any_number(pool: Slots, holder: Holder, slot: Slot) -> None:
 
 @variant(free)
 def free_goes_on_after_zero(pool: Slots, holder: Holder, slot: Slot) -> None:
-    """A second release is clamped to zero and goes on into the release branch: nobody asks whether the slot is owned."""
+    """A second release is clamped to zero and goes on into the release branch, owned or not."""
     require(pool.all(Slot).has(slot))
     require(slot != SINK)
     pool.in_requests -= ite(pool.owner[slot] == Owner.REQUEST, 1, 0)

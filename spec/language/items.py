@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of an action or claim after its state(s): name, sort, and whether it is the implementation's choice."""
+    """One parameter after the state(s): name, sort, and whether it is the implementation's choice."""
 
     name: str
     sort: Any
@@ -146,5 +146,5 @@ def ensures(of: Callable[..., Any], *tags: str) -> Callable[[F], F]:
 
 
 def variant(of: Callable[..., Any]) -> Callable[[F], F]:
-    """Another body for an action, for example a planted fault. It is registered nowhere until a spec is made with it."""
+    """Another body for an action, for example a planted fault; it counts only in a spec made with it."""
     return lambda function: _register(function, "action", of=item_of(of), listed=False)

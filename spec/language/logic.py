@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from poolproof.spec.language import tracing
 from poolproof.spec.language.errors import NotBoolean, Refused, SortMismatch
@@ -91,7 +91,7 @@ def _symbolic_chain(op: str, first: Term, rest: tuple[Any, ...]) -> Any:
 def not_(condition: bool) -> bool:
     """The condition does not hold."""
     if isinstance(condition, Term):
-        return Term("not", (boolean(condition, "not_"),), bool)  # type: ignore[return-value]
+        return Term("not", (boolean(condition, "not_"),), bool)
     return not _concrete(condition, "not_")
 
 
@@ -101,27 +101,35 @@ def implies(premise: bool, conclusion: Lazy) -> bool:
         left = boolean(premise, "the premise of implies")
         with tracing.current().assuming(left):
             right = boolean(_value(conclusion), "the conclusion of implies")
-        return Term("=>", (left, right), bool)  # type: ignore[return-value]
+        return Term("=>", (left, right), bool)
     if not _concrete(premise, "the premise of implies"):
         return True
     if premises_met is not None:
         frame = sys._getframe(1)
         premises_met.add((frame.f_code.co_filename, frame.f_lineno))
     value = _value(conclusion)
-    return value if isinstance(value, Term) else _concrete(value, "the conclusion of implies")  # type: ignore[return-value]
+    return value if isinstance(value, Term) else _concrete(value, "the conclusion of implies")
 
 
 def iff(left: bool, right: bool) -> bool:
     """Both hold or neither does."""
     if isinstance(left, Term) or isinstance(right, Term):
-        return Term("=", (boolean(left, "iff"), boolean(right, "iff")), bool)  # type: ignore[return-value]
+        return Term("=", (boolean(left, "iff"), boolean(right, "iff")), bool)
     return _concrete(left, "iff") is _concrete(right, "iff")
 
 
-def ite(condition: bool, then: T | Callable[[], T], otherwise: T | Callable[[], T]) -> T:
+@overload
+def ite(condition: bool, then: Callable[[], T], otherwise: Callable[[], T]) -> T: ...
+@overload
+def ite(condition: bool, then: Callable[[], T], otherwise: T) -> T: ...
+@overload
+def ite(condition: bool, then: T, otherwise: Callable[[], T]) -> T: ...
+@overload
+def ite(condition: bool, then: T, otherwise: T) -> T: ...
+def ite(condition: bool, then: Any, otherwise: Any) -> Any:
     """`then` where the condition holds, `otherwise` where it does not; lambdas are read only on their side."""
     if not isinstance(condition, Term):
-        return _value(then if _concrete(condition, "the condition of ite") else otherwise)  # type: ignore[no-any-return]
+        return _value(then if _concrete(condition, "the condition of ite") else otherwise)
     test = boolean(condition, "the condition of ite")
     trace = tracing.current()
     with trace.assuming(test):
@@ -129,13 +137,13 @@ def ite(condition: bool, then: T | Callable[[], T], otherwise: T | Callable[[], 
     with trace.assuming(Term("not", (test,), bool)):
         no = _value(otherwise)
     sort = sort_of(yes) if isinstance(yes, Term) or not isinstance(no, Term) else sort_of(no)
-    return Term("ite", (test, lift(yes, sort), lift(no, sort)), sort)  # type: ignore[return-value]
+    return Term("ite", (test, lift(yes, sort), lift(no, sort)), sort)
 
 
 def forall(domain: Iterable[T], body: Callable[[T], bool]) -> bool:
     """The body holds for every element of the domain (`pool.all(Kind)`, `between(low, high)`, or a set)."""
     if hasattr(domain, "quantify"):
-        return domain.quantify("forall", body)  # type: ignore[no-any-return]
+        return domain.quantify("forall", body)
     for item in domain:
         value = body(item)
         if value is False:
@@ -148,7 +156,7 @@ def forall(domain: Iterable[T], body: Callable[[T], bool]) -> bool:
 def exists(domain: Iterable[T], body: Callable[[T], bool], witness: Callable[[], T] | None = None) -> bool:
     """The body holds for some element of the domain. In a goal `witness` names it, which the solver needs."""
     if hasattr(domain, "quantify"):
-        return domain.quantify("exists", body, witness)  # type: ignore[no-any-return]
+        return domain.quantify("exists", body, witness)
     for item in domain:
         value = body(item)
         if value is True:
@@ -167,7 +175,7 @@ def _mixed(value: Any, what: str) -> Any:
 def between(low: int, high: int) -> Iterable[int]:
     """The integers low .. high - 1."""
     if isinstance(low, Term) or isinstance(high, Term):
-        return SymbolicIds(int, lift(low, int), lift(high, int))  # type: ignore[return-value]
+        return SymbolicIds(int, lift(low, int), lift(high, int))
     return range(low, high)
 
 
@@ -183,7 +191,7 @@ def counts(counter: int, domain: Iterable[T], predicate: Callable[[T], bool]) ->
     variable = trace.fresh(domain.sort)
     with trace.binding(variable, domain.low, domain.high):
         inside = boolean(predicate(variable), "the predicate of counts")
-    return Term("counts", (lift(counter, int), variable, domain.low, domain.high, inside), bool)  # type: ignore[return-value]
+    return Term("counts", (lift(counter, int), variable, domain.low, domain.high, inside), bool)
 
 
 def all_of(parts: Iterable[Any]) -> Any:

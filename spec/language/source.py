@@ -118,7 +118,9 @@ def _check_statement(statement: ast.stmt, where: str | None, effects_allowed: bo
         if not effects_allowed:
             raise SourceRejected(f"{line}: a definition or claim has no effects")
     else:
-        raise SourceRejected(f"{line}: {type(statement).__name__} cannot be read symbolically; actions are straight lines")
+        raise SourceRejected(
+            f"{line}: {type(statement).__name__} cannot be read symbolically; actions are straight lines"
+        )
     top_call = statement.value if is_guard(statement) else None
     for node in ast.walk(statement):
         _check_node(node, where, node is top_call)
@@ -129,14 +131,21 @@ def _check_node(node: ast.AST, where: str | None, is_top_guard: bool) -> None:
     if isinstance(node, ast.stmt):
         return
     if not isinstance(node, _EXPRESSIONS):
-        raise SourceRejected(f"{line}: {type(node).__name__} cannot be read symbolically; use the spec language's connectives")
+        raise SourceRejected(
+            f"{line}: {type(node).__name__} cannot be read symbolically; use the spec language's connectives"
+        )
     if isinstance(node, ast.Compare) and len(node.ops) > 1:
         raise SourceRejected(f"{line}: a chained comparison loses half of itself symbolically; use and_")
     if isinstance(node, _BANNED_COMPARISONS):
         raise SourceRejected(f"{line}: `is` and `in` cannot be read symbolically; use == or .has")
     if isinstance(node, _BANNED_OPERATORS):
         raise SourceRejected(f"{line}: operator {type(node).__name__} is not part of the spec language")
-    if isinstance(node, ast.Call) and not is_top_guard and isinstance(node.func, ast.Name) and node.func.id == "require":
+    if (
+        isinstance(node, ast.Call)
+        and not is_top_guard
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "require"
+    ):
         raise SourceRejected(f"{line}: require is a statement of an action, never part of an expression")
 
 
@@ -154,7 +163,9 @@ def _check_names(node: ast.FunctionDef, function: Callable[..., Any], where: str
         module = getattr(target, "__module__", "") or ""
         if hasattr(target, "__spec_item__") or isinstance(target, type) or module.startswith("poolproof.spec.language"):
             continue
-        raise SourceRejected(f"{where}:{call.lineno}: {name}(...) is neither of the spec language nor a @define'd function")
+        raise SourceRejected(
+            f"{where}:{call.lineno}: {name}(...) is neither of the spec language nor a @define'd function"
+        )
 
 
 def rebuild(

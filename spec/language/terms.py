@@ -21,15 +21,16 @@ class Version:
     `write` is ("base",), ("set", key, value) or ("where", variable, condition, value).
     """
 
-    __slots__ = ("field", "key_sort", "parent", "serial", "value_sort", "write")
+    __slots__ = ("field", "key_sort", "parent", "value_sort", "write")
 
-    def __init__(self, field: str, key_sort: Any, value_sort: Any, parent: Version | None, write: tuple[Any, ...]) -> None:
+    def __init__(
+        self, field: str, key_sort: Any, value_sort: Any, parent: Version | None, write: tuple[Any, ...]
+    ) -> None:
         self.field = field
         self.key_sort = key_sort
         self.value_sort = value_sort
         self.parent = parent
         self.write = write
-        self.serial = 0 if parent is None else parent.serial + 1
 
 
 class Term:

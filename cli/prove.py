@@ -129,9 +129,12 @@ def live_progress(title: str) -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    # No refresh thread: the proofs fork their workers.
+    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
         task = bar.add_task(title, total=None)
-        yield lambda what, done, of: bar.update(task, description=f"{title}: {what}", completed=done, total=of)
+        yield lambda what, done, of: bar.update(
+            task, description=f"{title}: {what}", completed=done, total=of, refresh=True
+        )
 
 
 def compare(report: Report, path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import multiprocessing
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -157,7 +159,9 @@ def _outcomes(work: list[Job], jobs: int) -> Iterator[tuple[Job, Any]]:
 
 @contextmanager
 def _pool(size: int) -> Iterator[ProcessPoolExecutor]:
-    pool = ProcessPoolExecutor(size, mp_context=multiprocessing.get_context("spawn"))
+    # Forking needs no importable __main__, but is safe only while this process has a single thread.
+    method = "fork" if sys.platform == "linux" and threading.active_count() == 1 else "spawn"
+    pool = ProcessPoolExecutor(size, mp_context=multiprocessing.get_context(method))
     try:
         yield pool
     finally:

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
-from poolproof.spec.language import Specification
+from poolproof.spec.language import Specification, State
 from poolproof.spec.language.state import fields_of
 
 
@@ -80,7 +80,8 @@ SHIPPED = {"slots": "poolproof.proofs.slots:SUBJECT"}
 
 def default_sizes(spec: Specification[Any]) -> dict[str, int]:
     """A small instance for a spec that declares none."""
-    names = [f.name for f in fields_of(spec.state) if f.kind == "size"]
+    state: type[State] = spec.state
+    names = [f.name for f in fields_of(state) if f.kind == "size"]
     return {name: spec.at_least.get(name, 0) + 2 for name in names}
 
 

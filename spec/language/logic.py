@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from poolproof.spec.language import tracing
 from poolproof.spec.language.errors import NotBoolean, Refused, SortMismatch
 from poolproof.spec.language.symbolic import SymbolicIds, boolean
-from poolproof.spec.language.terms import FALSE, Term, conjunction, lift, sort_of
+from poolproof.spec.language.terms import Term, lift, sort_of
 
 T = TypeVar("T")
 Lazy = bool | Callable[[], bool]
@@ -24,6 +24,11 @@ premises_met: set[tuple[str, int]] | None = None
 
 def _value(part: Any) -> Any:
     return part() if callable(part) else part
+
+
+def _truth(value: Any) -> bool:
+    """A symbolic truth value, typed as the concrete one that it stands for."""
+    return cast(bool, value)
 
 
 def _concrete(value: Any, what: str) -> bool:
@@ -91,7 +96,7 @@ def _symbolic_chain(op: str, first: Term, rest: tuple[Any, ...]) -> Any:
 def not_(condition: bool) -> bool:
     """The condition does not hold."""
     if isinstance(condition, Term):
-        return Term("not", (boolean(condition, "not_"),), bool)
+        return _truth(Term("not", (boolean(condition, "not_"),), bool))
     return not _concrete(condition, "not_")
 
 
@@ -101,20 +106,20 @@ def implies(premise: bool, conclusion: Lazy) -> bool:
         left = boolean(premise, "the premise of implies")
         with tracing.current().assuming(left):
             right = boolean(_value(conclusion), "the conclusion of implies")
-        return Term("=>", (left, right), bool)
+        return _truth(Term("=>", (left, right), bool))
     if not _concrete(premise, "the premise of implies"):
         return True
     if premises_met is not None:
         frame = sys._getframe(1)
         premises_met.add((frame.f_code.co_filename, frame.f_lineno))
     value = _value(conclusion)
-    return value if isinstance(value, Term) else _concrete(value, "the conclusion of implies")
+    return _truth(value) if isinstance(value, Term) else _concrete(value, "the conclusion of implies")
 
 
 def iff(left: bool, right: bool) -> bool:
     """Both hold or neither does."""
     if isinstance(left, Term) or isinstance(right, Term):
-        return Term("=", (boolean(left, "iff"), boolean(right, "iff")), bool)
+        return _truth(Term("=", (boolean(left, "iff"), boolean(right, "iff")), bool))
     return _concrete(left, "iff") is _concrete(right, "iff")
 
 
@@ -143,7 +148,7 @@ def ite(condition: bool, then: Any, otherwise: Any) -> Any:
 def forall(domain: Iterable[T], body: Callable[[T], bool]) -> bool:
     """The body holds for every element of the domain (`pool.all(Kind)`, `between(low, high)`, or a set)."""
     if hasattr(domain, "quantify"):
-        return domain.quantify("forall", body)
+        return _truth(domain.quantify("forall", body))
     for item in domain:
         value = body(item)
         if value is False:
@@ -156,7 +161,7 @@ def forall(domain: Iterable[T], body: Callable[[T], bool]) -> bool:
 def exists(domain: Iterable[T], body: Callable[[T], bool], witness: Callable[[], T] | None = None) -> bool:
     """The body holds for some element of the domain. In a goal `witness` names it, which the solver needs."""
     if hasattr(domain, "quantify"):
-        return domain.quantify("exists", body, witness)
+        return _truth(domain.quantify("exists", body, witness))
     for item in domain:
         value = body(item)
         if value is True:
@@ -175,7 +180,7 @@ def _mixed(value: Any, what: str) -> Any:
 def between(low: int, high: int) -> Iterable[int]:
     """The integers low .. high - 1."""
     if isinstance(low, Term) or isinstance(high, Term):
-        return SymbolicIds(int, lift(low, int), lift(high, int))
+        return cast(Iterable[int], SymbolicIds(int, lift(low, int), lift(high, int)))
     return range(low, high)
 
 
@@ -190,21 +195,11 @@ def counts(counter: int, domain: Iterable[T], predicate: Callable[[T], bool]) ->
     trace = tracing.current()
     variable = trace.fresh(domain.sort)
     with trace.binding(variable, domain.low, domain.high):
-        inside = boolean(predicate(variable), "the predicate of counts")
-    return Term("counts", (lift(counter, int), variable, domain.low, domain.high, inside), bool)
-
-
-def all_of(parts: Iterable[Any]) -> Any:
-    """Conjunction of ready values, concrete or symbolic."""
-    ready = list(parts)
-    if any(isinstance(part, Term) for part in ready):
-        return conjunction([boolean(part, "a part") for part in ready])
-    return all(_concrete(part, "a part") for part in ready)
+        inside = boolean(predicate(cast(Any, variable)), "the predicate of counts")
+    return _truth(Term("counts", (lift(counter, int), variable, domain.low, domain.high, inside), bool))
 
 
 __all__ = [
-    "FALSE",
-    "all_of",
     "and_",
     "between",
     "counts",

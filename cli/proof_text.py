@@ -86,7 +86,8 @@ def show_failures(report: Report, saved: list[Path], console: Console) -> None:
 def reproduce(report: Report, result: Result) -> str:
     """The one command that shows this failure again."""
     spec = f" --spec {report.refs[result.module]}" if result.module in report.refs else ""
-    return f"poolproof prove{spec} --only '{result.claim}' --no-cache"
+    only = "" if result.kind == "explore" else f" --only '{result.claim}'"
+    return f"poolproof prove{spec}{only} --no-cache"
 
 
 def show_verdict(report: Report, console: Console) -> None:

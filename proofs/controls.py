@@ -22,6 +22,9 @@ from poolproof.spec.language.source import parse
 from poolproof.spec.language.terms import Term, conjunction
 
 
+SAMPLES = 300
+
+
 @dataclass
 class Kill:
     """One changed action and the claims that it breaks, each with a step that shows it."""
@@ -93,9 +96,9 @@ class Killer:
         return kill
 
     def samples(self) -> list[Any]:
-        """All reachable states of a smaller instance, for the claims that no single step breaks."""
+        """Reachable states of a smaller instance, for the claims that no single step breaks."""
         if not self._samples:
-            explorer = Explorer(self.spec, {name: max(2, size - 1) for name, size in self.sizes.items()})
+            explorer = Explorer(self.spec, {name: max(2, size - 1) for name, size in self.sizes.items()}, SAMPLES)
             explorer.run(check=False)
             self._samples = explorer.seen
         return self._samples

@@ -86,20 +86,22 @@ def read(path: Path | None = None) -> dict[str, Any]:
 
 
 def differences(ledger: dict[str, Any], report: Report) -> list[str]:
-    """Where a report differs from a ledger, one line each; the solver's version alone is no difference."""
+    """Where a report differs from a ledger, one line each."""
     now, lines = entries(report), []
     for part in ("theorems", "claims", "twins", "mutants"):
         old, new = ledger[part], now[part]
         lines += [f"{part}: {key} is in the ledger only" for key in old.keys() - new.keys()]
         lines += [f"{part}: {key} is not in the ledger" for key in new.keys() - old.keys()]
         for key in old.keys() & new.keys():
-            before, after = _without_version(old[key]), _without_version(new[key])
+            before, after = _comparable(old[key]), _comparable(new[key])
             if before != after:
                 lines.append(f"{part}: {key}: {before} in the ledger, {after} now")
     return sorted(lines)
 
 
-def _without_version(entry: Any) -> Any:
-    if isinstance(entry, dict) and "solver" in entry:
-        return {**entry, "solver": entry["solver"].split(" ")[0]}
-    return entry
+def _comparable(entry: Any) -> Any:
+    """What must not differ: not the solver's version, nor which of many mutants are shown for a claim."""
+    if not isinstance(entry, dict) or "solver" not in entry:
+        return entry
+    shown = ["refuted" if not twin.startswith(("FRAME", "IMPLIED")) else twin for twin in entry["twins"]]
+    return {**entry, "solver": entry["solver"].split(" ")[0], "twins": sorted(set(shown))}

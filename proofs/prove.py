@@ -203,7 +203,7 @@ class Run:
 
     def jobs(self) -> Iterator[Job]:
         """All pieces of work."""
-        sources = digest(tasks.sources_digest(self.subject), solver_name(), self.subject.name)
+        sources = digest(tasks.sources_digest(self.subject), solver_name())
         for sizes in self.subject.explore_sizes if self.obligations else ():
             key = digest("explore", sources, repr(sizes))
             take = self._take_exploration(sizes)

@@ -52,6 +52,7 @@ class Subject:
         twins: planted faults.
         mutant_sizes: sizes at which mutants are refuted; later ones are tried for what the first leaves open.
         explore_sizes: the instances whose every reachable state is visited.
+        explore_limit: where an instance has more states than this, the grade is EXPLORED, not EXHAUSTED.
         redundant: mutants that no claim can see, with the reason (patterns over the mutant's label).
         implied: (action, claim) pairs that no mutant of that action breaks, with the reason (patterns over
             "action/claim").
@@ -61,6 +62,7 @@ class Subject:
     twins: tuple[Twin, ...] = ()
     mutant_sizes: tuple[dict[str, int], ...] = ()
     explore_sizes: tuple[dict[str, int], ...] = ()
+    explore_limit: int = 20_000
     redundant: Mapping[str, str] = field(default_factory=dict)
     implied: Mapping[str, str] = field(default_factory=dict)
     ref: str = ""

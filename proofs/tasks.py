@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import time
 from dataclasses import asdict
 from functools import cache
@@ -128,13 +129,13 @@ def explore_task(where: Where, sizes: dict[str, int]) -> dict[str, Any]:
     """Visit every reachable state of one instance; as a control, find the first planted fault in a smaller one."""
     subject = subject_of(where)
     start = time.perf_counter()
-    seen = Explorer(subject.spec, sizes).run()
+    seen = Explorer(subject.spec, sizes, subject.explore_limit).run()
     control = ""
     if any(twin.action for twin in subject.twins):
         twin = next(twin for twin in subject.twins if twin.action)
         faulty = subject.spec.with_body(subject.spec.action(twin.action), twin.function)
         small = {name: max(2, size - 2) for name, size in sizes.items()}
-        broken = Explorer(faulty, small).run().broken
+        broken = Explorer(faulty, small, subject.explore_limit).run().broken
         control = f"{twin.name}: {broken[0].claim} after {'; '.join(broken[0].trace)}" if broken else ""
     return {
         "states": seen.states,
@@ -169,4 +170,8 @@ def sources_digest(subject: Subject) -> str:
     files = sorted(file for folder in folders for file in folder.rglob("*.py"))
     own = [getattr(sys.modules.get(subject.spec.module), "__file__", None)]
     texts = [file.read_text() for file in [*files, *(Path(name) for name in own if name)]]
-    return digest(sys.version, *texts)
+    functions = [*subject.spec.actions, subject.spec.initializer]
+    bodies = [ast.unparse(parse(item.function)) for item in functions]
+    bodies += [f"{t.action} {t.fault} {ast.unparse(parse(t.function))}" for t in subject.twins]
+    sizes = repr((subject.mutant_sizes, subject.explore_sizes, subject.explore_limit, sorted(subject.implied.items())))
+    return digest(sys.version, subject.name, sizes, *bodies, *texts)

@@ -25,9 +25,13 @@ def cache_directory() -> Path:
     return base / "poolproof"
 
 
+LAYOUT = "2"
+"""Changes whenever the values that are kept change their shape."""
+
+
 def digest(*parts: str) -> str:
-    """A key: the SHA-256 of the parts."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    """A key: the SHA-256 of the parts, and of the layout of what is kept."""
+    return hashlib.sha256("\0".join([LAYOUT, *parts]).encode()).hexdigest()
 
 
 class Cache:

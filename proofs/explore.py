@@ -80,7 +80,8 @@ def values(spec: Specification[Any], state: State, parameter: Parameter) -> Sequ
     if parameter.sort in spec.samples:
         return spec.samples[parameter.sort]
     if is_id(parameter.sort):
-        return range(-1, len(_domain(state, parameter.sort)) + 1)
+        known = _has_domain(state, parameter.sort)
+        return range(-1, len(_domain(state, parameter.sort)) + 1) if known else range(-1, 2)
     if is_enumeration(parameter.sort):
         return list(parameter.sort)
     return (False, True) if parameter.sort is bool else range(-1, 4)

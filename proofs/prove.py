@@ -281,6 +281,7 @@ class Run:
         verdict = self.verdicts[claim]
         result = Result(claim, o.module, o.kind, o.tags, o.doc, solver=solver_name(), cached=claim in self.cached)
         result.seconds, result.counterexample = verdict["seconds"], verdict["counterexample"]
+        result.resources = verdict["resources"]
         result.second = self.second.get(claim, "")
         result.witness = self._witness(o)
         result.twins = self._twins(o, broken)

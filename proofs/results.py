@@ -18,6 +18,7 @@ class Result:
         claim, module, kind, tags, doc: as in `Obligation`.
         grade: PROVED, EXHAUSTED, EXPLORED, REFUTED or UNKNOWN.
         solver: which solver decided, with its version.
+        resources: what it spent, by its own counter (Z3's rlimit), which does not depend on the machine's load.
         seconds: time that the decision took (when it was made, if it comes from the cache).
         witness: where the premise is met in a reachable state.
         twins: changed actions that break the claim; or "FRAME", or "IMPLIED: reason".
@@ -33,6 +34,7 @@ class Result:
     doc: str
     grade: str = UNKNOWN
     solver: str = ""
+    resources: int = 0
     seconds: float = 0.0
     witness: str = ""
     twins: list[str] = field(default_factory=list)
@@ -139,6 +141,7 @@ def _plain_result(result: Result) -> dict[str, Any]:
         "kind": result.kind,
         "theorems": list(result.tags),
         "solver": result.solver,
+        "resources": result.resources,
         "seconds": round(result.seconds, 4),
         "cached": result.cached,
         "witness": result.witness,

@@ -32,6 +32,7 @@ class Printer:
         self.sizes = sizes
         self.lines: list[str] = []
         self._declared: set[str] = set()
+        self._sorts: dict[str, Any] = {}
         self._macros: dict[int, str] = {}
         self._free: dict[int, frozenset[Any]] = {}
         self._text: dict[int, str] = {}
@@ -42,6 +43,7 @@ class Printer:
         """A printer that goes on from here; what either prints later does not reach the other."""
         twin = Printer(self.sizes)
         twin.lines, twin._declared, twin._macros = [*self.lines], {*self._declared}, {**self._macros}
+        twin._sorts = {**self._sorts}
         twin._free, twin._text, twin._bound, twin._keep = {**self._free}, {**self._text}, self._bound, [*self._keep]
         return twin
 
@@ -60,6 +62,8 @@ class Printer:
         if not is_enumeration(sort):
             return "Int"
         name = name_of(sort)
+        if self._sorts.setdefault(name, sort) is not sort:
+            raise SpecError(f"two enumerations are both named {name}; give them different names")
         members = " ".join(f"({member_name(member)})" for member in sort)
         return self._declare(name, f"(declare-datatypes (({name} 0)) (({members})))")
 
@@ -124,7 +128,7 @@ class Printer:
         if op == "var":
             return env[args[0]]
         if op == "param":
-            return self.constant(args[0], term.sort)
+            return self.constant(f"|{args[0]}|", term.sort)
         if op == "field":
             if self.sizes is not None and args[0] in self.sizes:
                 return str(self.sizes[args[0]])

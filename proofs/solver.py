@@ -17,11 +17,12 @@ def solver_name() -> str:
 
 @dataclass
 class Answer:
-    """What the solver said: unsat, sat or unknown; with a model where sat."""
+    """What the solver said: unsat, sat or unknown; with a model where sat, and what it spent of its limit."""
 
     verdict: str
     reason: str = ""
     model: Model | None = None
+    resources: int = 0
 
 
 class Model:
@@ -55,11 +56,12 @@ def solve(text: str, limit: int) -> Answer:
     solver.set("rlimit", limit)
     solver.from_string(text)
     verdict = solver.check()
+    spent = int(solver.statistics().get_key_value("rlimit count"))
     if verdict == z3.unsat:
-        return Answer("unsat")
+        return Answer("unsat", resources=spent)
     if verdict == z3.sat:
-        return Answer("sat", model=Model(solver.model()))
-    return Answer("unknown", solver.reason_unknown())
+        return Answer("sat", model=Model(solver.model()), resources=spent)
+    return Answer("unknown", solver.reason_unknown(), resources=spent)
 
 
 def solve_each(text: str, names: list[str], limit: int) -> dict[str, Answer]:

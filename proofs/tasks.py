@@ -59,7 +59,7 @@ def solve_task(where: Where, claims: dict[str, str]) -> dict[str, dict[str, Any]
                 answer = solve(text, LONG_LIMIT)
                 unconfirmed = "sat, but no counterexample up to size 4 was confirmed" if answer.verdict == "sat" else ""
                 said.update(verdict=answer.verdict, reason=unconfirmed or answer.reason)
-        decided[claim] = {**said, "seconds": time.perf_counter() - start}
+        decided[claim] = {**said, "seconds": time.perf_counter() - start, "resources": answer.resources}
     return decided
 
 

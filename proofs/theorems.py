@@ -3,7 +3,7 @@
 STATEMENTS = {
     "I1": "Every slot is in exactly one place: free, reserved by the open group, owned by a request or the cache, "
     "pending, or the sink.",
-    "I2": "No double free; sink, negative, foreign and unowned ids are refused, and so is an id given twice in a batch.",
+    "I2": "No double free; sink, negative, foreign and unowned ids are refused; so is an id twice in a batch.",
     "I3": "A free or a transfer ends every former handle; a dead handle never lives again.",
     "I4": "All or nothing: a refused operation changes nothing, and capacity n means that n single steps succeed.",
     "I21": "Counts equal the sizes of the sets they count, are never negative, and add up to the size of the pool.",

@@ -26,7 +26,8 @@ class Specification(Generic[S]):
     Attributes:
         name: short name, the first part of every claim.
         state: the state class.
-        at_least: for each size the least value that is meant (proofs assume no more than this of sizes).
+        at_least: for each size ("total", or "slots.total" in a component) the least value that is meant; proofs
+            assume no more than this of sizes.
         samples: for each unbounded id sort the values that small instances try.
         module: the module whose registered items are read; the caller's by default.
     """
@@ -132,8 +133,11 @@ class Specification(Generic[S]):
             SpecError: a size is missing, unknown, or below what the specification allows.
         """
         for name, least in self.at_least.items():
-            if name in sizes and sizes[name] < least:
-                raise SpecError(f"{self.name}: {name} is {sizes[name]}, at least {least} is needed")
+            given: Any = sizes
+            for part in name.split("."):
+                given = given.get(part) if isinstance(given, dict) else None
+            if given is not None and given < least:
+                raise SpecError(f"{self.name}: {name} is {given}, at least {least} is needed")
         state = self.state.blank(**sizes)
         self.initializer.function(state)
         return state

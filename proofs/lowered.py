@@ -1,0 +1,281 @@
+"""The lowered reading of one step or one claim: the terms that the proofs are about, evaluated by Z3 on a given state.
+
+Everything about the state is pinned in the text that the solver reads, so what it answers is what the lowering says,
+by way of the same printer that the proofs use. The differential tests hold it against the run reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from poolproof.proofs.concrete import concrete
+from poolproof.proofs.smtlib import Printer, field_name, literal
+from poolproof.proofs.solver import LONG_LIMIT, Model, solve
+from poolproof.spec.language import IllDefined, Item, Specification, SpecError, State, fields_of
+from poolproof.spec.language.sorts import is_enumeration
+from poolproof.spec.language.specification import variables
+from poolproof.spec.language.state import Field
+from poolproof.spec.language.symbolic import SymbolicState
+from poolproof.spec.language.terms import Term, Version, conjunction, lift
+from poolproof.spec.language.tracing import Trace, tracing
+
+MARGIN = 4
+"""How far beyond the numbers of the pinned state and arguments the members of a set are looked for."""
+
+
+@dataclass(frozen=True)
+class LoweredOutcome:
+    """What the lowered reading says of one step.
+
+    Attributes:
+        allowed: all guards hold.
+        well_defined: every table access of the guards that are reached, and of the effects, is inside its table.
+        after: every field of the state after the step, as `observed` shows it; meaningful where both of the above are
+            true.
+    """
+
+    allowed: bool
+    well_defined: bool
+    after: dict[str, Any]
+
+
+def observed(state: State, prefix: str = "") -> dict[str, Any]:
+    """Every field of a run state by its full name: tuples for tables, frozensets for sets.
+
+    A roster has three entries: its members, its size, and the members that its positions list.
+    """
+    seen: dict[str, Any] = {}
+    for f in fields_of(type(state)):
+        value, name = getattr(state, f.name), prefix + f.name
+        if f.kind == "component":
+            seen |= observed(value, f"{name}.")
+        elif f.kind == "map":
+            seen[name] = tuple(value.values())
+        elif f.kind == "roster":
+            seen |= {name: frozenset(value), f"{name}.size": value.size, f"{name}.listed": frozenset(value)}
+        else:
+            seen[name] = frozenset(value) if f.kind == "set" else value
+    return seen
+
+
+def lowered_step(spec: Specification[Any], item: Item, state: State, arguments: Sequence[Any]) -> LoweredOutcome:
+    """One action (or the initializer) on one state, as its lowered form has it.
+
+    Raises:
+        SpecError: the solver does not answer, or a quantifier ranges beyond what was pinned.
+    """
+    question = _Question([state], arguments)
+    post = question.pin(state, SymbolicState.base(spec.state), "")
+    question.pin_arguments(item, arguments)
+    trace, _ = spec.trace(item, post, list(variables(item.parameters)))
+    question.ask("allowed", conjunction(trace.guards))
+    question.ask("well defined", conjunction(trace.demands))
+    with tracing(Trace()):
+        shapes = list(question.ask_state(state, post, ""))
+    question.answer()
+    after = {name: shape() for name, shape in shapes}
+    return LoweredOutcome(question.value("allowed"), question.value("well defined"), after)
+
+
+def lowered_claim(spec: Specification[Any], claim: Any, states: Sequence[State], arguments: Sequence[Any]) -> bool:
+    """One claim on one state (invariants, theorems, batch facts) or two (step claims, ensures), as its lowered form has it.
+
+    Raises:
+        IllDefined: the claim's well-definedness does not hold there.
+        SpecError: the solver does not answer, or a quantifier ranges beyond what was pinned.
+    """
+    question = _Question(states, arguments)
+    pinned = [question.pin(state, _base(spec, mark), mark) for state, mark in zip(states, ("", "after!"), strict=False)]
+    question.pin_arguments(claim, arguments)
+    trace, value = spec.trace(claim, pinned[0], list(variables(claim.parameters)), *pinned[1:])
+    question.ask("well defined", conjunction(trace.demands))
+    question.ask("holds", lift(value, bool))
+    question.answer()
+    if not question.value("well defined"):
+        raise IllDefined(f"{claim.name} reads outside a table")
+    return bool(question.value("holds"))
+
+
+def _base(spec: Specification[Any], mark: str) -> SymbolicState:
+    """An arbitrary state whose symbols carry a mark, so that two states can be pinned side by side."""
+    base = SymbolicState.base(spec.state)
+    store = {name: _marked(part, mark) for name, part in base._store.items()}
+    return SymbolicState(spec.state, store)
+
+
+def _marked(part: Term | Version, mark: str) -> Term | Version:
+    if isinstance(part, Term):
+        return Term("field", (mark + part.args[0],), part.sort)
+    return Version(mark + part.field, part.key_sort, part.value_sort, None, ("base",))
+
+
+class _PinnedPrinter(Printer):
+    """The bounded printer, made exact for one pinned state: `window` holds every number that may matter."""
+
+    def __init__(self, sizes: dict[str, int], window: range) -> None:
+        super().__init__(sizes)
+        self.window = window
+        self.ranges: list[str] = []
+
+    def _instances(self, low: Term | None, high: Term | None, env: dict[Any, str]) -> list[tuple[str, str | None]]:
+        if low is None or high is None:
+            return [(literal(value), None) for value in self.window]
+        first, end = self.term(low, env), self.term(high, env)
+        if first.isdigit() and end.isdigit():
+            return [(str(value), None) for value in range(int(first), int(end))]
+        if "key!" in first + end:
+            raise SpecError("a quantifier inside a table update has bounds that depend on the key")
+        self.ranges.append(f"(and (<= {self.window.start} {first}) (<= {end} {self.window.stop}))")
+        return [(literal(v), f"(and (<= {first} {literal(v)}) (< {literal(v)} {end}))") for v in self.window]
+
+
+@dataclass
+class _Question:
+    """A script under construction: pinned states, and terms whose values are asked for."""
+
+    states: Sequence[State]
+    arguments: Sequence[Any]
+    pins: list[str] = field(default_factory=list)
+    asked: dict[Any, Term] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        numbers = [int(a) for a in self.arguments]
+        for state in self.states:
+            numbers += _numbers(observed(state).values())
+        self.window = range(min([0, *numbers]) - MARGIN, max([0, *numbers]) + MARGIN + 1)
+        sizes = {}
+        for state, mark in zip(self.states, ("", "after!"), strict=False):
+            sizes |= {mark + name: size for name, size in _sizes(state, "")}
+        self.printer = _PinnedPrinter(sizes, self.window)
+        self._model: Model | None = None
+
+    # ------------------------------------------------------------------------------------------------------ pinning
+
+    def pin(self, state: State, symbolic: SymbolicState, mark: str) -> SymbolicState:
+        """State the value of every field; gives the symbolic state back."""
+        for name, f, part in _fields(state, mark):
+            if f.kind == "map":
+                for key, value in getattr(part, f.name).items():
+                    self._pin_entry(name, int, f.value, key, value)
+            elif f.kind == "roster":
+                self._pin_roster(name, f, list(getattr(part, f.name)))
+            elif f.kind == "set":
+                members = " ".join(f"(= key! {literal(key)})" for key in sorted(getattr(part, f.name)))
+                symbol = field_name(name)
+                self.printer._declare(symbol, f"(define-fun {symbol} ((key! Int)) Bool (or false {members}))")
+            elif f.kind == "scalar":
+                symbol = self.printer.constant(field_name(name), f.value)
+                self.pins.append(f"(= {symbol} {_text(f.value, getattr(part, f.name))})")
+        return symbolic
+
+    def _pin_roster(self, name: str, f: Field, members: list[int]) -> None:
+        size = self.printer.constant(field_name(name + ".size"), int)
+        self.pins.append(f"(= {size} {len(members)})")
+        for index, key in enumerate(members):
+            self._pin_entry(name + ".member", int, f.key, index, key)
+            self._pin_entry(name + ".position", f.key, int, key, index)
+
+    def _pin_entry(self, name: str, key_sort: Any, value_sort: Any, key: int, value: Any) -> None:
+        symbol = self.printer._table(Version(name, key_sort, value_sort, None, ("base",)))
+        self.pins.append(f"(= ({symbol} {literal(key)}) {_text(value_sort, value)})")
+
+    def pin_arguments(self, item: Any, arguments: Sequence[Any]) -> None:
+        """State the value of every parameter."""
+        for parameter, value in zip(item.parameters, arguments, strict=True):
+            symbol = self.printer.constant(parameter.name, parameter.sort)
+            self.pins.append(f"(= {symbol} {_text(parameter.sort, value)})")
+
+    # ------------------------------------------------------------------------------------------------------- asking
+
+    def ask(self, what: Any, term: Term) -> None:
+        """Have the value of a term looked up."""
+        self.asked[what] = term
+
+    def ask_state(self, state: State, symbolic: SymbolicState, mark: str) -> Iterator[tuple[str, Any]]:
+        """Ask for every field of a symbolic state; gives for each entry of `observed` how to put its value together."""
+        for f in fields_of(type(state)):
+            name, part = mark + f.name, getattr(symbolic, f.name)
+            if f.kind == "component":
+                yield from self.ask_state(getattr(state, f.name), part, f"{name}.")
+            elif f.kind == "map":
+                keys = range(len(state.all(f.key)))
+                for key in keys:
+                    self.ask((name, key), Term("read", (symbolic.get(f.name), _literal(f.key, key)), f.value))
+                yield name, lambda name=name, keys=keys, f=f: tuple(self.value((name, key), f.value) for key in keys)
+            elif f.kind == "roster":
+                yield from self._ask_roster(name, f, part, range(len(state.all(f.key))))
+            elif f.kind == "set":
+                for key in self.window:
+                    self.ask((name, key), part.has(_literal(f.key, key)))
+                yield name, lambda name=name: frozenset(key for key in self.window if self.value((name, key)))
+            else:
+                self.ask(name, part)
+                yield name, lambda name=name, f=f: self.value(name, f.value)
+
+    def _ask_roster(self, name: str, f: Field, roster: Any, keys: range) -> Iterator[tuple[str, Any]]:
+        for key in keys:
+            self.ask((name, key), roster._has(_literal(f.key, key)))
+            self.ask((name, "listed", key), roster.member(key))
+        self.ask((name, "size"), roster.size)
+        yield name, lambda: frozenset(key for key in keys if self.value((name, key)))
+        yield f"{name}.size", lambda: self.value((name, "size"))
+        yield (
+            f"{name}.listed",
+            lambda: frozenset(self.value((name, "listed", key)) for key in keys if key < self.value((name, "size"))),
+        )
+
+    def answer(self) -> None:
+        """Run the solver.
+
+        Raises:
+            SpecError: it finds no model, so something ranges beyond what was pinned; or it gives up.
+        """
+        asked = [(self.printer.term(term), self.printer.sort(term.sort)) for term in self.asked.values()]
+        lines = ["(set-logic ALL)", *self.printer.lines]
+        lines += [f"(assert {text})" for text in [*self.pins, *self.printer.ranges]]
+        for index, (text, sort) in enumerate(asked):
+            lines += [f"(declare-fun asked!{index} () {sort})", f"(assert (= asked!{index} {text}))"]
+        said = solve("\n".join([*lines, "(check-sat)", ""]), LONG_LIMIT)
+        if said.model is None:
+            raise SpecError(f"the lowered reading of a pinned state is {said.verdict} {said.reason}")
+        self._model = said.model
+        self._index = {what: index for index, what in enumerate(self.asked)}
+
+    def value(self, what: Any, sort: Any = int) -> Any:
+        """The value of what was asked, as the run reading holds it."""
+        assert self._model is not None
+        return concrete(sort, self._model.value(f"asked!{self._index[what]}"))
+
+
+def _fields(state: State, prefix: str) -> Iterator[tuple[str, Field, State]]:
+    """All fields of a state and of its components, with full names and the state that holds each."""
+    for f in fields_of(type(state)):
+        if f.kind == "component":
+            yield from _fields(getattr(state, f.name), f"{prefix}{f.name}.")
+        else:
+            yield prefix + f.name, f, state
+
+
+def _sizes(state: State, prefix: str) -> Iterator[tuple[str, int]]:
+    for name, f, part in _fields(state, prefix):
+        if f.kind == "size":
+            yield name, getattr(part, f.name)
+
+
+def _numbers(values: Any) -> list[int]:
+    """All numbers in what `observed` shows."""
+    found: list[int] = []
+    for value in values:
+        found += _numbers(value) if isinstance(value, tuple | frozenset) else [int(value)]
+    return found
+
+
+def _literal(sort: Any, key: int) -> Term:
+    return Term("lit", (key,), sort)
+
+
+def _text(sort: Any, value: Any) -> str:
+    """A concrete value as text; the run reading may hold an enumeration's member as a plain number."""
+    return literal(sort(value) if is_enumeration(sort) or sort is bool else value)

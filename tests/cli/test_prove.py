@@ -24,6 +24,12 @@ def example(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def run_test(test: Path) -> subprocess.CompletedProcess[str]:
+    """Run one saved test beside the example."""
+    command = [sys.executable, "-m", "pytest", "-q", str(test)]
+    return subprocess.run(command, cwd=test.parents[1], capture_output=True, text=True)
+
+
 def test_one_line_an_obligation_and_a_verdict(poolproof: Command, tmp_path: Path) -> None:
     out = poolproof("prove", "--only", "I25", cwd=tmp_path).stdout
     assert "slots/clear/ensures/a_clear_restores_the_initial_state  PROVED" in out

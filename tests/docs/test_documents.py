@@ -1,4 +1,4 @@
-"""The documents say what is so: generated parts are current, code is the code, outputs are real, links lead somewhere."""
+"""The documents say what is so: generated parts, quoted code, outputs and links."""
 
 from __future__ import annotations
 

@@ -48,9 +48,8 @@ def _fill(state: State, model: Model, prefix: str) -> None:
             members = [model.value(symbol + ".member", index) or 0 for index in range(min(size, roster.limit))]
             roster.members = dict.fromkeys(m for m in members if 0 <= m < roster.limit)
         elif f.kind == "set":
-            top = len(state.all(f.key)) if f.key in state._domains else 4
-            keys = range(0 if f.key in state._domains else -1, top)
-            setattr(state, f.name, Set(key for key in keys if model.value(symbol, key)))
+            top = len(state.all(f.key)) + 1 if f.key in state._domains else 4
+            setattr(state, f.name, Set(key for key in range(-1, top) if model.value(symbol, key)))
         elif f.kind == "scalar":
             setattr(state, f.name, concrete(f.value, model.value(symbol)))
 

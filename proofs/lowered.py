@@ -166,26 +166,26 @@ class _Question:
                 symbol = field_name(name)
                 self.printer._declare(symbol, f"(define-fun {symbol} ((key! Int)) Bool (or false {members}))")
             elif f.kind == "scalar":
-                symbol = self.printer.constant(field_name(name), f.value)
-                self.pins.append(f"(= {symbol} {_text(f.value, getattr(part, f.name))})")
+                self._pin(Term("field", (name,), f.value), getattr(part, f.name))
         return symbolic
 
     def _pin_roster(self, name: str, f: Field, members: list[int]) -> None:
-        size = self.printer.constant(field_name(name + ".size"), int)
-        self.pins.append(f"(= {size} {len(members)})")
+        self._pin(Term("field", (name + ".size",), int), len(members))
         for index, key in enumerate(members):
             self._pin_entry(name + ".member", int, f.key, index, key)
             self._pin_entry(name + ".position", f.key, int, key, index)
 
     def _pin_entry(self, name: str, key_sort: Any, value_sort: Any, key: int, value: Any) -> None:
-        symbol = self.printer._table(Version(name, key_sort, value_sort, None, ("base",)))
-        self.pins.append(f"(= ({symbol} {literal(key)}) {_text(value_sort, value)})")
+        table = Version(name, key_sort, value_sort, None, ("base",))
+        self._pin(Term("read", (table, _literal(key_sort, key)), value_sort), value)
+
+    def _pin(self, term: Term, value: Any) -> None:
+        self.pins.append(f"(= {self.printer.term(term)} {_text(term.sort, value)})")
 
     def pin_arguments(self, item: Any, arguments: Sequence[Any]) -> None:
         """State the value of every parameter."""
         for parameter, value in zip(item.parameters, arguments, strict=True):
-            symbol = self.printer.constant(parameter.name, parameter.sort)
-            self.pins.append(f"(= {symbol} {_text(parameter.sort, value)})")
+            self._pin(Term("param", (parameter.name,), parameter.sort), value)
 
     # ------------------------------------------------------------------------------------------------------- asking
 

@@ -91,9 +91,11 @@ class Roster(Generic[K]):
         del self.members[key]
 
     def absorb(self, other: Roster[K]) -> None:
-        """Add all members of a roster that has none in common with this one."""
+        """Add all members of a roster that has none in common with this one and none outside this one's table."""
         if not self.members.keys().isdisjoint(other.members):
             raise IllDefined("the rosters have members in common")
+        if other.limit > self.limit and any(key >= self.limit for key in other.members):
+            raise IllDefined(f"a member of the other roster is outside a table of {self.limit} entries")
         self.members.update(other.members)
 
     def fill(self, low: K, high: int) -> None:

@@ -50,8 +50,8 @@ class SymbolicIds:
 class SymbolicSet:
     """A first-class set: a predicate over ids."""
 
-    def __init__(self, version: Version, ids: SymbolicIds | None) -> None:
-        self.version, self.ids = version, ids
+    def __init__(self, version: Version) -> None:
+        self.version = version
 
     def has(self, key: Any) -> Term:
         """Is this id a member?"""
@@ -83,21 +83,20 @@ class SymbolicSet:
         """`forall` or `exists` over the members."""
         trace = tracing.current()
         variable = trace.fresh(self.version.key_sort)
-        low, high = (self.ids.low, self.ids.high) if self.ids else (None, None)
-        member = self.has(variable)
-        with trace.binding(variable, low, high), trace.assuming(member):
+        member = self.has(variable)  # any id may be a member, even of a kind with a size
+        with trace.binding(variable, None, None), trace.assuming(member):
             inside = boolean(body(variable), f"the body of {op}")
         if op == "forall":
-            return Term("forall", (variable, low, high, Term("=>", (member, inside), bool)), bool)
+            return Term("forall", (variable, None, None, Term("=>", (member, inside), bool)), bool)
         shown = None
         if witness is not None:
             item = lift(witness(), self.version.key_sort)
             shown = conjunction([self.has(item), boolean(body(item), "the body of exists")])
-        return Term("exists", (variable, low, high, conjunction([member, inside]), shown), bool)
+        return Term("exists", (variable, None, None, conjunction([member, inside]), shown), bool)
 
     def _put(self, write: tuple[Any, ...]) -> SymbolicSet:
         old = self.version
-        return SymbolicSet(Version(old.field, old.key_sort, bool, old, write), self.ids)
+        return SymbolicSet(Version(old.field, old.key_sort, bool, old, write))
 
 
 class SymbolicMap:
@@ -198,8 +197,11 @@ class SymbolicRoster:
         """Append all members of a disjoint roster."""
         trace, ids, name = tracing.current(), self._state.all(self._field.key), self._field.name
         trace.demand(ids.quantify("forall", lambda k: Term("not", (conjunction([self._has(k), other._has(k)]),), bool)))
-        self._state.note(self._field, None)
+        if other._state._prefix != self._state._prefix:  # another component, with a size of its own
+            listed = SymbolicIds(int, lift(0, int), other.size)
+            trace.demand(listed.quantify("forall", lambda i: ids.has(other.member(i))))
         size, index, key = self.size, trace.fresh(int), trace.fresh(self._field.key)
+        self._state.note(self._field, None, other.size, other._has(key))
         appended = other.member(index - size)
         position, joins, total = size + other.position(key), other._has(key), size + other.size
         self._state.write(name + ".member", ("where", index, size <= index, appended))
@@ -212,7 +214,7 @@ class SymbolicRoster:
         first, ids = lift(low, self._field.key), self._state.all(self._field.key)
         bound = _as_id(high, self._field.key)
         trace.demand(conjunction([ids.low <= first, first <= bound, bound <= ids.high]))
-        self._state.note(self._field, None)
+        self._state.note(self._field, None, first, bound)
         index, key = trace.fresh(int), trace.fresh(self._field.key)
         self._state.write(name + ".member", ("where", index, TRUE, Term("+", (first, index), self._field.key)))
         self._state.write(name + ".position", ("where", key, TRUE, key - first))
@@ -320,8 +322,7 @@ class SymbolicState:
         if f.kind == "component":
             return SymbolicState(f.value, self._store, f"{self._prefix}{name}.")
         if f.kind == "set":
-            sized = any(g.kind == "size" and g.key is f.key for g in fields_of(self._cls))
-            return SymbolicSet(self.get(name), self.all(f.key) if sized else None)
+            return SymbolicSet(self.get(name))
         return self.get(name)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -1,0 +1,117 @@
+"""The run reading against the lowered reading, on random states and random arguments, from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from poolproof.proofs.concrete import run
+from poolproof.proofs.lowered import lowered_claim, lowered_step, observed
+from poolproof.spec.language import IllDefined, Map, Set, State, fields_of
+from poolproof.spec.language.sorts import is_enumeration, is_id
+
+
+class Chance:
+    """Random states and arguments; what was drawn can be drawn again from the seed."""
+
+    def __init__(self, spec: Any, seed: int, unsized: Sequence[int] = (-1, 0, 1, 2)) -> None:
+        self.spec = spec
+        self.seed = seed
+        self.unsized = unsized
+        self.draw = random.Random(seed)
+
+    def state(self, sizes: dict[str, Any]) -> State:
+        """Any state of these sizes, consistent or not."""
+        state: State = self.spec.state.blank(**sizes)
+        self._fill(state)
+        return state
+
+    def _fill(self, state: State) -> None:
+        for f in fields_of(type(state)):
+            if f.kind == "component":
+                self._fill(getattr(state, f.name))
+            elif f.kind == "map":
+                setattr(state, f.name, Map({key: self.value(state, f.value) for key in state.all(f.key)}))
+            elif f.kind == "roster":
+                members = [key for key in state.all(f.key) if self.draw.random() < 0.5]
+                self.draw.shuffle(members)
+                getattr(state, f.name).members = dict.fromkeys(members)
+            elif f.kind == "set":
+                values = {self.value(state, f.key) for _ in range(self.draw.randrange(4))}
+                setattr(state, f.name, Set(values))
+            elif f.kind == "scalar":
+                setattr(state, f.name, self.value(state, f.value))
+
+    def value(self, state: State, sort: Any) -> Any:
+        """Any value of a sort; of ids also those just outside the pool."""
+        if sort is bool:
+            return self.draw.random() < 0.5
+        if is_enumeration(sort):
+            return self.draw.choice(list(sort))
+        if is_id(sort):
+            domain = self.domain(state, sort)
+            return self.draw.choice(self.unsized) if domain is None else self.draw.randrange(-1, domain + 1)
+        return self.draw.randrange(-3, 6)
+
+    def domain(self, state: State, sort: Any) -> int | None:
+        """How many ids of a kind there are, wherever in the state the kind is sized."""
+        if sort in state._domains:
+            return len(state.all(sort))
+        parts = (getattr(state, f.name) for f in fields_of(type(state)) if f.kind == "component")
+        return next((size for size in (self.domain(part, sort) for part in parts) if size is not None), None)
+
+    def arguments(self, state: State, parameters: Sequence[Any]) -> tuple[Any, ...]:
+        """Any arguments, good or bad."""
+        return tuple(self.value(state, p.sort) for p in parameters)
+
+    def after(self, item: Any, state: State) -> tuple[State, tuple[Any, ...]]:
+        """A state after one random step that was allowed (the same state where none of forty was)."""
+        for _ in range(40):
+            arguments = self.arguments(state, item.parameters)
+            outcome = run(self.spec, item, state, arguments)
+            if outcome.after is not None:
+                return outcome.after, arguments
+        return state, self.arguments(state, item.parameters)
+
+
+def compare_step(spec: Any, item: Any, state: State, arguments: tuple[Any, ...], where: str) -> str:
+    """Both readings of one step agree; gives what happened: refused, ill defined or done."""
+    before = observed(state)
+    ran = run(spec, item, state, arguments)
+    assert observed(state) == before, f"{where}: running on a copy changed the state"
+    said = lowered_step(spec, item, state, arguments)
+    shown = f"{where}: {item.name}{arguments} on {state.plain()}"
+    if ran.ill_defined:
+        assert not said.well_defined, f"{shown}: run says ill defined ({ran.ill_defined}), lowered does not"
+        return "ill defined"
+    assert said.well_defined, f"{shown}: lowered says ill defined, run does not"
+    if ran.refused:
+        assert not said.allowed, f"{shown}: run refuses, lowered allows"
+        return "refused"
+    assert said.allowed, f"{shown}: run allows, lowered refuses"
+    assert ran.after is not None
+    expected = observed(ran.after)
+    different = {name: (expected[name], said.after[name]) for name in expected if expected[name] != said.after[name]}
+    assert not different, f"{shown}: run and lowered differ in {different}"
+    return "done"
+
+
+def compare_claim(spec: Any, claim: Any, states: Sequence[State], arguments: tuple[Any, ...], where: str) -> str:
+    """Both readings of one claim agree; gives its value, or "ill defined".
+
+    A quantifier of the run reading stops at the element that decides it, so where the lowered reading asks for more
+    than the run reading needed, only the run reading has a value ("decided early").
+    """
+    shown = f"{where}: {claim.name}{arguments} on {[state.plain() for state in states]}"
+    try:
+        with spec.active():
+            ran: Any = claim.function(*states, *arguments)
+    except IllDefined:
+        ran = None
+    try:
+        said: Any = lowered_claim(spec, claim, states, arguments)
+    except IllDefined:
+        return "decided early" if ran is not None else "ill defined"
+    assert said is ran, f"{shown}: run says {ran}, lowered says {said}"
+    return str(ran)

@@ -12,8 +12,8 @@ from typing import Any
 
 from poolproof.proofs.concrete import concrete
 from poolproof.proofs.smtlib import Printer, field_name, literal
-from poolproof.proofs.solver import LONG_LIMIT, Model, solve
-from poolproof.spec.language import IllDefined, Item, Specification, SpecError, State, fields_of
+from poolproof.proofs.solver import LONG_LIMIT, Model, solve, solve_each
+from poolproof.spec.language import IllDefined, Item, SpecError, Specification, State, fields_of
 from poolproof.spec.language.sorts import is_enumeration
 from poolproof.spec.language.specification import variables
 from poolproof.spec.language.state import Field
@@ -79,23 +79,25 @@ def lowered_step(spec: Specification[Any], item: Item, state: State, arguments: 
     return LoweredOutcome(question.value("allowed"), question.value("well defined"), after)
 
 
-def lowered_claim(spec: Specification[Any], claim: Any, states: Sequence[State], arguments: Sequence[Any]) -> bool:
-    """One claim on one state (invariants, theorems, batch facts) or two (step claims, ensures), as its lowered form has it.
+def lowered_claim(
+    spec: Specification[Any], claim: Any, states: Sequence[State], arguments: Sequence[Any], quantified: bool = False
+) -> bool:
+    """One claim on its state (invariants, theorems, batch facts) or its two states (step claims, ensures), as lowered.
+
+    Quantifiers are written out, as in the search for counterexamples; `quantified` keeps them, as in proofs (counts
+    have no such form).
 
     Raises:
         IllDefined: the claim's well-definedness does not hold there.
         SpecError: the solver does not answer, or a quantifier ranges beyond what was pinned.
     """
-    question = _Question(states, arguments)
+    question = _Question(states, arguments, quantified)
     pinned = [question.pin(state, _base(spec, mark), mark) for state, mark in zip(states, ("", "after!"), strict=False)]
     question.pin_arguments(claim, arguments)
     trace, value = spec.trace(claim, pinned[0], list(variables(claim.parameters)), *pinned[1:])
-    question.ask("well defined", conjunction(trace.demands))
-    question.ask("holds", lift(value, bool))
-    question.answer()
-    if not question.value("well defined"):
+    if trace.demands and not question.decide(conjunction(trace.demands)):
         raise IllDefined(f"{claim.name} reads outside a table")
-    return bool(question.value("holds"))
+    return question.decide(lift(value, bool))
 
 
 def _base(spec: Specification[Any], mark: str) -> SymbolicState:
@@ -112,9 +114,9 @@ def _marked(part: Term | Version, mark: str) -> Term | Version:
 
 
 class _PinnedPrinter(Printer):
-    """The bounded printer, made exact for one pinned state: `window` holds every number that may matter."""
+    """The printer, its bounded form made exact for one pinned state: `window` holds every number that may matter."""
 
-    def __init__(self, sizes: dict[str, int], window: range) -> None:
+    def __init__(self, sizes: dict[str, int] | None, window: range) -> None:
         super().__init__(sizes)
         self.window = window
         self.ranges: list[str] = []
@@ -137,6 +139,7 @@ class _Question:
 
     states: Sequence[State]
     arguments: Sequence[Any]
+    quantified: bool = False
     pins: list[str] = field(default_factory=list)
     asked: dict[Any, Term] = field(default_factory=dict)
 
@@ -145,10 +148,10 @@ class _Question:
         for state in self.states:
             numbers += _numbers(observed(state).values())
         self.window = range(min([0, *numbers]) - MARGIN, max([0, *numbers]) + MARGIN + 1)
-        sizes = {}
+        sizes: dict[str, int] = {}
         for state, mark in zip(self.states, ("", "after!"), strict=False):
-            sizes |= {mark + name: size for name, size in _sizes(state, "")}
-        self.printer = _PinnedPrinter(sizes, self.window)
+            sizes |= dict(_sizes(state, mark))
+        self.printer = _PinnedPrinter(None if self.quantified else sizes, self.window)
         self._model: Model | None = None
 
     # ------------------------------------------------------------------------------------------------------ pinning
@@ -165,7 +168,7 @@ class _Question:
                 members = " ".join(f"(= key! {literal(key)})" for key in sorted(getattr(part, f.name)))
                 symbol = field_name(name)
                 self.printer._declare(symbol, f"(define-fun {symbol} ((key! Int)) Bool (or false {members}))")
-            elif f.kind == "scalar":
+            else:
                 self._pin(Term("field", (name,), f.value), getattr(part, f.name))
         return symbolic
 
@@ -226,22 +229,40 @@ class _Question:
             lambda: frozenset(self.value((name, "listed", key)) for key in keys if key < self.value((name, "size"))),
         )
 
-    def answer(self) -> None:
-        """Run the solver.
+    def decide(self, term: Term) -> bool:
+        """Does a truth value follow from what is pinned, or does its opposite?
 
         Raises:
-            SpecError: it finds no model, so something ranges beyond what was pinned; or it gives up.
+            SpecError: neither can be shown.
+        """
+        text = self.printer.term(term)
+        lines = [f"(declare-fun |fails to be {side}| () Bool)" for side in ("true", "false")]
+        lines += [f"(assert (=> |fails to be true| (not {text})))", f"(assert (=> |fails to be false| {text}))"]
+        answers = solve_each(self._script(lines), ["to be true", "to be false"], LONG_LIMIT)
+        said = [answer.verdict for answer in answers.values()]
+        if set(said) != {"sat", "unsat"}:
+            raise SpecError(f"the lowered reading of a pinned state is not decided: {said}")
+        return said[0] == "unsat"
+
+    def answer(self) -> None:
+        """Look up the values of all that was asked.
+
+        Raises:
+            SpecError: there is no model, so something ranges beyond what was pinned; or the solver gives up.
         """
         asked = [(self.printer.term(term), self.printer.sort(term.sort)) for term in self.asked.values()]
-        lines = ["(set-logic ALL)", *self.printer.lines]
-        lines += [f"(assert {text})" for text in [*self.pins, *self.printer.ranges]]
+        lines = []
         for index, (text, sort) in enumerate(asked):
             lines += [f"(declare-fun asked!{index} () {sort})", f"(assert (= asked!{index} {text}))"]
-        said = solve("\n".join([*lines, "(check-sat)", ""]), LONG_LIMIT)
+        said = solve(self._script(lines), LONG_LIMIT)
         if said.model is None:
             raise SpecError(f"the lowered reading of a pinned state is {said.verdict} {said.reason}")
         self._model = said.model
         self._index = {what: index for index, what in enumerate(self.asked)}
+
+    def _script(self, lines: list[str]) -> str:
+        pinned = [f"(assert {text})" for text in [*self.pins, *self.printer.ranges]]
+        return "\n".join(["(set-logic ALL)", *self.printer.lines, *pinned, *lines, "(check-sat)", ""])
 
     def value(self, what: Any, sort: Any = int) -> Any:
         """The value of what was asked, as the run reading holds it."""

@@ -97,7 +97,9 @@ def compare_step(spec: Any, item: Any, state: State, arguments: tuple[Any, ...],
     return "done"
 
 
-def compare_claim(spec: Any, claim: Any, states: Sequence[State], arguments: tuple[Any, ...], where: str) -> str:
+def compare_claim(
+    spec: Any, claim: Any, states: Sequence[State], arguments: tuple[Any, ...], where: str, quantified: bool = False
+) -> str:
     """Both readings of one claim agree; gives its value, or "ill defined".
 
     A quantifier of the run reading stops at the element that decides it, so where the lowered reading asks for more
@@ -110,7 +112,7 @@ def compare_claim(spec: Any, claim: Any, states: Sequence[State], arguments: tup
     except IllDefined:
         ran = None
     try:
-        said: Any = lowered_claim(spec, claim, states, arguments)
+        said: Any = lowered_claim(spec, claim, states, arguments, quantified)
     except IllDefined:
         return "decided early" if ran is not None else "ill defined"
     assert said is ran, f"{shown}: run says {ran}, lowered says {said}"

@@ -207,6 +207,7 @@ def the_far_dock_grows(pre: Harbour, post: Harbour) -> Bool:
     """H3: a claim about the components of two states."""
     return and_(
         post.south.open_berths.size <= pre.south.open_berths.size + pre.north.open_berths.size,
+        or_(pre.tide <= post.tide, pre.south.position, lambda: post.north.size > pre.south.size),
         forall(pre.fleet.all(Ship), lambda ship: pre.fleet.trips[ship] <= post.fleet.trips[ship]),
     )
 
@@ -215,9 +216,11 @@ def the_far_dock_grows(pre: Harbour, post: Harbour) -> Bool:
 def a_crossing_frees_the_source(pre: Harbour, post: Harbour, source: Berth, target: Berth) -> Bool:
     """H3: a claim about both components and the arguments."""
     return and_(
-        post.north.open_berths.has(source),
-        post.south.ship[target] == pre.north.ship[source],
-        post.south.barred.has(target),
+        pre.north.all(Berth).has(source),
+        lambda: pre.south.all(Berth).has(target),
+        lambda: post.north.open_berths.has(source),
+        lambda: post.south.ship[target] == pre.north.ship[source],
+        lambda: post.south.barred.has(target),
     )
 
 

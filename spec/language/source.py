@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from poolproof.spec.language.errors import GuardAfterEffect, SourceRejected
+from poolproof.spec.language.sorts import is_enumeration, is_id
 
 _EXPRESSIONS = (
     ast.Call,
@@ -33,6 +34,8 @@ _EXPRESSIONS = (
     ast.USub,
     ast.cmpop,
 )
+_EFFECTS = ("add", "remove", "absorb", "fill", "empty", "relabel")
+_METHODS = (*_EFFECTS, "all", "has", "pick", "with_", "without", "join", "minus", "disjoint")
 _BANNED_COMPARISONS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _BANNED_OPERATORS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift, ast.Pow, ast.Div, ast.MatMult)
 
@@ -121,12 +124,37 @@ def _check_statement(statement: ast.stmt, where: str | None, effects_allowed: bo
         raise SourceRejected(
             f"{line}: {type(statement).__name__} cannot be read symbolically; actions are straight lines"
         )
-    top_call = statement.value if is_guard(statement) else None
+    top_call = statement.value if isinstance(statement, ast.Expr) else None
+    if top_call is not None and not is_guard(statement) and _method(top_call) not in _EFFECTS:
+        shown = ast.unparse(top_call)
+        raise SourceRejected(f"{line}: {shown} is neither a guard nor an effect; was require(...) meant?")
+    witnesses = [k.value for k in ast.walk(statement) if isinstance(k, ast.keyword) and k.arg == "witness"]
+    inside = {id(node) for witness in witnesses for node in ast.walk(witness)}
     for node in ast.walk(statement):
-        _check_node(node, where, node is top_call)
+        _check_node(node, where)
+        if isinstance(node, ast.Call):
+            _check_call(node, where, node is top_call, id(node) in inside)
 
 
-def _check_node(node: ast.AST, where: str | None, is_top_guard: bool) -> None:
+def _method(node: ast.expr) -> str:
+    """The name of the method that an expression calls, or ""."""
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+
+
+def _check_call(call: ast.Call, where: str | None, is_statement: bool, in_witness: bool) -> None:
+    line, method = f"{where}:{call.lineno}", _method(call)
+    if isinstance(call.func, ast.Name):
+        if call.func.id == "require" and not is_statement:
+            raise SourceRejected(f"{line}: require is a statement of an action, never part of an expression")
+    elif method not in _METHODS:
+        raise SourceRejected(f"{line}: {ast.unparse(call.func)}(...) cannot be read symbolically")
+    elif method in _EFFECTS and not is_statement:
+        raise SourceRejected(f"{line}: .{method}(...) is an effect and stands as a statement of its own")
+    elif method == "pick" and not in_witness:
+        raise SourceRejected(f"{line}: .pick() stands only in witness=...; the order of a roster is a ghost")
+
+
+def _check_node(node: ast.AST, where: str | None) -> None:
     line = f"{where}:{getattr(node, 'lineno', '?')}"
     if isinstance(node, ast.stmt):
         return
@@ -140,13 +168,6 @@ def _check_node(node: ast.AST, where: str | None, is_top_guard: bool) -> None:
         raise SourceRejected(f"{line}: `is` and `in` cannot be read symbolically; use == or .has")
     if isinstance(node, _BANNED_OPERATORS):
         raise SourceRejected(f"{line}: operator {type(node).__name__} is not part of the spec language")
-    if (
-        isinstance(node, ast.Call)
-        and not is_top_guard
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "require"
-    ):
-        raise SourceRejected(f"{line}: require is a statement of an action, never part of an expression")
 
 
 def _check_names(node: ast.FunctionDef, function: Callable[..., Any], where: str | None) -> None:
@@ -160,12 +181,22 @@ def _check_names(node: ast.FunctionDef, function: Callable[..., Any], where: str
             target = function.__closure__[function.__code__.co_freevars.index(name)].cell_contents
         if name in local or (hasattr(builtins, name) and target is None):
             raise SourceRejected(f"{where}:{call.lineno}: {name}(...) cannot be read symbolically")
-        module = getattr(target, "__module__", "") or ""
-        if hasattr(target, "__spec_item__") or isinstance(target, type) or module.startswith("poolproof.spec.language"):
-            continue
-        raise SourceRejected(
-            f"{where}:{call.lineno}: {name}(...) is neither of the spec language nor a @define'd function"
-        )
+        problem = _reject_call(name, target)
+        if problem:
+            raise SourceRejected(f"{where}:{call.lineno}: {problem}")
+
+
+def _reject_call(name: str, target: Any) -> str:
+    """Why a spec function may not call this, or ""."""
+    item = getattr(target, "__spec_item__", None)
+    if item is not None and item.kind in ("action", "initial"):
+        return f"{name}(...) is an action; only enabled(...) and after(...) read one inside another function"
+    if isinstance(target, type):
+        return "" if is_id(target) or is_enumeration(target) else f"{name}(...) is no sort of the spec language"
+    if item is None and not (getattr(target, "__module__", "") or "").startswith("poolproof.spec.language"):
+        return f"{name}(...) is neither of the spec language nor a @define'd function"
+    own = getattr(target, "__name__", "")
+    return "" if name == own else f"{name}(...) is {own or type(target).__name__}; call it by its own name"
 
 
 def rebuild(

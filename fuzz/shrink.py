@@ -1,0 +1,125 @@
+"""A failing trace made short: with Hypothesis where it is installed and gets there, else by leaving out chunks.
+
+Both are deterministic. A shorter trace counts only if it fails in the same way: the same kind of operation, and the
+same field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from poolproof.fuzz.divergence import Divergence
+from poolproof.fuzz.driver import drive
+from poolproof.fuzz.events import Schedule
+from poolproof.fuzz.loading import LoadedTarget
+from poolproof.fuzz.targets import Profile
+from poolproof.fuzz.traces import Trace
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+Fails = Callable[[Trace], bool]
+
+
+def shrink(
+    target: LoadedTarget, trace: Trace, divergence: Divergence, profile: Profile | None = None
+) -> tuple[Trace, Divergence]:
+    """A short trace that fails as this one does, with its failure noted in its header.
+
+    Args:
+        target: what fails.
+        trace: a trace on which it fails with `divergence`.
+        profile: what is expected of the target, its own profile by default.
+
+    Raises:
+        TargetError: the target cannot be made.
+    """
+
+    def failure(candidate: Trace) -> Divergence | None:
+        found = drive(target, candidate, profile).divergence
+        return found if found is not None and found.signature == divergence.signature else None
+
+    def fails(candidate: Trace) -> bool:
+        return failure(candidate) is not None
+
+    cut = trace.with_(trace.operations[: divergence.number + 1])
+    best = cut if fails(cut) else trace
+    best = _fewer(best, fails)
+    best = _smaller(best, fails)
+    best = leave_out_chunks(_plainer(best, fails), fails)
+    found = failure(best)
+    if found is None:  # the target is not deterministic
+        return trace, divergence
+    return note_failure(best, found), found
+
+
+def note_failure(trace: Trace, divergence: Divergence) -> Trace:
+    """The trace with this failure in its header."""
+    action, field = divergence.signature
+    return trace.with_(step=divergence.number, action=action, field=field, message=str(divergence))
+
+
+def _fewer(trace: Trace, fails: Fails) -> Trace:
+    if find_spec("hypothesis") is not None:
+        from poolproof.fuzz.strategies import parts_of
+
+        found = _found(parts_of(trace), fails)
+        if found is not None:
+            return found
+    return leave_out_chunks(trace, fails)
+
+
+def _plainer(trace: Trace, fails: Fails) -> Trace:
+    if find_spec("hypothesis") is None:
+        return trace
+    from poolproof.fuzz.strategies import plainer_than
+
+    return _found(plainer_than(trace), fails) or trace
+
+
+def _found(strategy: SearchStrategy[Trace], fails: Fails) -> Trace | None:
+    """The simplest failing example that Hypothesis gets to, always the same one."""
+    from hypothesis import HealthCheck, Phase, Verbosity, find, settings
+    from hypothesis.errors import NoSuchExample
+
+    how = settings(
+        max_examples=200,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=tuple(HealthCheck),
+        verbosity=Verbosity.quiet,
+    )
+    try:
+        return find(strategy, fails, settings=how, random=Random(0))
+    except NoSuchExample:
+        return None
+
+
+def _smaller(trace: Trace, fails: Fails) -> Trace:
+    """The least pool, and steps that complete at once, where the trace still fails."""
+    at_once = trace.with_(schedule=Schedule())
+    best = at_once if fails(at_once) else trace
+    for slots in range(1, trace.slots):
+        candidate = best.with_(sizes={"": slots})
+        if fails(candidate):
+            return candidate
+    return best
+
+
+def leave_out_chunks(trace: Trace, fails: Fails) -> Trace:
+    """Leave out runs of operations, long ones first, as long as the trace still fails."""
+    operations: list[Any] = list(trace.operations)
+    size = len(operations)
+    while size:
+        at = len(operations) - size
+        while at >= 0:
+            shorter = operations[:at] + operations[at + size :]
+            if fails(trace.with_(shorter)):
+                operations = shorter
+            at -= size
+        size = size // 2 if size > 1 or not operations else 0
+    return trace.with_(operations)

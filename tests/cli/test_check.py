@@ -1,0 +1,30 @@
+"""`poolproof check`: the main job, as the README calls it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_check_passes_and_says_so(poolproof: Command, tmp_path: Path) -> None:
+    out = poolproof("check", "--ops", "5000", "--seed", "3", cwd=tmp_path).stdout
+    assert "I25      PROVED" in out
+    assert "mutants:" in out
+    assert "seed 3" in out
+    assert out.splitlines()[-1] == "check passed"
+
+
+def test_check_has_one_verdict_in_json(poolproof: Command, tmp_path: Path) -> None:
+    whole = json.loads(poolproof("check", "--ops", "2000", "--seed", "3", "--json", cwd=tmp_path).stdout)
+    assert whole["verdict"] == "passed"
+    assert whole["prove"]["verdict"] == "passed"
+    assert whole["fuzz"]["operations"] >= 2000
+    assert whole["fuzz"]["canary"]["found"] is True
+
+
+def test_a_budget_of_nothing_is_wrong_use(poolproof: Command, tmp_path: Path) -> None:
+    assert "ops" in poolproof("check", "--ops", "0", cwd=tmp_path, status=2).stderr

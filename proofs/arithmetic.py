@@ -62,11 +62,23 @@ def check(function: Callable[..., Any]) -> list[tuple[str, str, str]]:
 
 
 def is_loop_free(function: Callable[..., Any]) -> bool:
-    """Has the function no loop and no recursion, so that confirming all paths confirms all inputs?"""
+    """Has the function no loop and no recursion, so that confirming all paths confirms all inputs?
+
+    What it calls must be loop-free functions of its own module.
+    """
+    return _is_loop_free(function, ())
+
+
+def _is_loop_free(function: Any, callers: tuple[Any, ...]) -> bool:
+    if function in callers or not inspect.isfunction(function):
+        return False
     loops = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
-    node = parse(function)
-    calls = {n.func.id for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    return not any(isinstance(n, loops) for n in ast.walk(node)) and node.name not in calls
+    nodes = list(ast.walk(parse(function)))
+    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+    called = [function.__globals__.get(call.id) if isinstance(call, ast.Name) else None for call in calls]
+    return not any(isinstance(node, loops) for node in nodes) and all(
+        _is_loop_free(other, (*callers, function)) for other in called
+    )
 
 
 def witness(function: Callable[..., Any]) -> str:

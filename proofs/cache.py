@@ -49,11 +49,11 @@ class Cache:
                 connection = sqlite3.connect(path, timeout=5)
                 connection.execute("create table if not exists verdicts (key text primary key, value text)")
                 return connection
+            except (OSError, sqlite3.OperationalError):  # out of reach, or somebody else holds it
+                return None
             except sqlite3.DatabaseError:
                 if attempt == 0:
                     path.unlink(missing_ok=True)  # not a database: start afresh
-            except OSError:
-                return None
         return None
 
     def get(self, key: str) -> Any:

@@ -13,24 +13,14 @@ from poolproof.proofs.smtlib import field_name
 from poolproof.proofs.solver import Model
 from poolproof.spec.language import IllDefined, Item, Map, Parameter, Refused, Set, Specification, State, fields_of
 from poolproof.spec.language.sorts import is_enumeration
-from poolproof.spec.language.state import zero_of
+from poolproof.spec.language.state import nested_sizes, zero_of
 
 
 def state_of(spec: Specification[Any], sizes: dict[str, int], model: Model) -> State:
     """The state that a model describes at these sizes."""
-    state: State = spec.state.blank(**_nested_sizes(spec.state, sizes, ""))
+    state: State = spec.state.blank(**nested_sizes(sizes))
     _fill(state, model, "")
     return state
-
-
-def _nested_sizes(cls: type[State], sizes: dict[str, int], prefix: str) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
-    for f in fields_of(cls):
-        if f.kind == "size":
-            nested[f.name] = sizes[prefix + f.name]
-        elif f.kind == "component":
-            nested[f.name] = _nested_sizes(f.value, sizes, f"{prefix}{f.name}.")
-    return nested
 
 
 def _fill(state: State, model: Model, prefix: str) -> None:
@@ -99,6 +89,11 @@ def holds(spec: Specification[Any], claim: Any, *arguments: Any) -> bool:
             return False
 
 
+def violated(spec: Specification[Any], state: State) -> list[str]:
+    """The names of the invariants that a state breaks; one that reads outside a table is broken."""
+    return [claim.name for claim in spec.invariants if not holds(spec, claim, state)]
+
+
 def broken_by(
     spec: Specification[Any], item: Item, before: State, arguments: Sequence[Any], outcome: Outcome
 ) -> list[str]:
@@ -108,7 +103,7 @@ def broken_by(
     if outcome.after is None:
         return ["is_well_defined"]
     after = outcome.after
-    broken = [claim.name for claim in spec.invariants if not holds(spec, claim, after)]
+    broken = violated(spec, after)
     if item is not spec.initializer:
         broken += [claim.name for claim in spec.steps if not holds(spec, claim, before, after)]
     broken += [claim.name for claim in spec.ensures(item) if not holds(spec, claim, before, after, *arguments)]

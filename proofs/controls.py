@@ -11,7 +11,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
-from poolproof.proofs.concrete import arguments_of, broken_by, holds, run, state_of
+from poolproof.proofs.concrete import arguments_of, broken_by, holds, run, state_of, violated
 from poolproof.proofs.explore import Explorer, argument_tuples, claim_name, show_call
 from poolproof.proofs.mutate import Mutant, shifted
 from poolproof.proofs.obligations import Generator
@@ -20,7 +20,6 @@ from poolproof.proofs.solver import LONG_LIMIT, Answer, solve_each
 from poolproof.spec.language import IllDefined, Item, Specification
 from poolproof.spec.language.source import parse
 from poolproof.spec.language.terms import Term, conjunction
-
 
 SAMPLES = 300
 
@@ -106,7 +105,7 @@ class Killer:
     def _confirm(self, kill: Kill, changed: Specification[Any], twin: Item, answer: Answer) -> None:
         assert answer.model is not None
         before = state_of(changed, self.sizes, answer.model)
-        if changed.violations(before):
+        if violated(changed, before):
             return
         arguments = list(arguments_of(twin.parameters, answer.model).values())
         outcome = run(changed, twin, before, arguments)
@@ -152,7 +151,11 @@ def _under(assumed: list[Term], goal: Term) -> Term:
 
 def shifted_reads(spec: Specification[Any], sizes: dict[str, int]) -> dict[str, str]:
     """For each invariant that reads a table: its twin whose first index is one too low, if that leaves the table."""
-    state, found = spec.initial(**sizes), {}
+    found: dict[str, str] = {}
+    try:
+        state = spec.initial(**sizes)
+    except IllDefined:
+        return found
     for claim in spec.invariants:
         twin = shifted(claim)
         if twin is None:

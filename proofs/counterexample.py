@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from poolproof.proofs.concrete import arguments_of, broken_by, holds, run, state_of
+from poolproof.proofs.concrete import arguments_of, broken_by, holds, run, state_of, violated
 from poolproof.proofs.explain import explain
 from poolproof.proofs.explore import claim_name, show_call
 from poolproof.proofs.obligations import Obligation
@@ -16,7 +16,7 @@ from poolproof.proofs.solver import LONG_LIMIT, Model, solve
 from poolproof.proofs.subject import Subject, load
 from poolproof.spec.language import IllDefined, Map, Set, SpecError, Specification, State, fields_of
 from poolproof.spec.language.sorts import is_enumeration
-from poolproof.spec.language.state import plain_scalar
+from poolproof.spec.language.state import names_of, plain_scalar
 
 FORMAT = "poolproof-counterexample"
 VERSION = 1
@@ -67,7 +67,7 @@ def _show(value: Any) -> str:
 
 def search(subject: Subject, obligation: Obligation) -> Counterexample | None:
     """Look for a counterexample at small sizes; a proposal counts only once the run reading confirms it."""
-    names = list(subject.mutant_sizes[0]) if subject.mutant_sizes else []
+    names = names_of(subject.spec.state, "size")
     for bound in SIZES:
         sizes = {name: max(bound, subject.spec.at_least.get(name, 0)) for name in names}
         answer = solve(obligation.bounded_text(sizes), LONG_LIMIT)
@@ -83,7 +83,7 @@ def confirm(subject: Subject, obligation: Obligation, sizes: dict[str, int], mod
     before = state_of(subject.spec, sizes, model)
     if obligation.kind == "init":
         return check_initial(subject, obligation.claim, before, sizes)
-    if obligation.kind != "invariant-wd" and subject.spec.violations(before):
+    if obligation.kind != "invariant-wd" and violated(subject.spec, before):
         return None
     if obligation.action:
         item = subject.spec.action(obligation.action)

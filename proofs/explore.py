@@ -6,16 +6,19 @@ an independent check of every claim on every reachable state and step.
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from types import CodeType
 from typing import Any
 
 from poolproof.spec.language import IllDefined, Item, Parameter, Refused, Specification, State, fields_of, logic
 from poolproof.spec.language.sorts import is_enumeration, is_id
 from poolproof.spec.language.source import is_guard, parse, statements
+from poolproof.spec.language.state import nested_sizes
 
 
 @dataclass
@@ -125,6 +128,7 @@ class Explorer:
         self.parents: dict[Any, tuple[Any, str]] = {}
         self.seen: list[State] = []
         self._broken: set[str] = set()
+        self._met: dict[str, set[Any]] = {}
         self._allowed_now: dict[str, list[tuple[Any, ...]]] = {}
 
     def run(self, check: bool = True) -> Exploration:
@@ -134,7 +138,12 @@ class Explorer:
 
     def _run(self, check: bool) -> Exploration:
         spec, result = self.spec, self.result
-        first = spec.initial(**result.sizes)
+        try:
+            first = spec.initial(**result.sizes)
+        except IllDefined:
+            blank = spec.state.blank(**nested_sizes(result.sizes))
+            result.broken.append(Found("init/is_well_defined", [], blank))
+            return result
         self.parents[first.key()] = (None, "")
         queue: deque[tuple[Any, State]] = deque([(first.key(), first)])
         for item in spec.actions:
@@ -212,10 +221,17 @@ class Explorer:
             good = _true(claim, arguments)
         else:
             good, met = _watching(claim, arguments)
-            if met:
+            if self._all_premises_met(name, claim, met):
                 self.result.premises[name] = "; ".join([*self.trace_to(key), label]).strip("; ") or "the initial state"
         if not good:
             self._report(name, key, label, state)
+
+    def _all_premises_met(self, name: str, claim: Any, met: set[Any]) -> bool:
+        """Has each `implies` of a claim, and of the definitions that it calls, had a true premise by now?"""
+        code, calls = _premises(claim)
+        so_far = self._met.setdefault(name, set())
+        so_far |= {place for place in met if place[0] in code}
+        return len(so_far) >= calls
 
     def _report(self, claim: str, key: Any, label: str, state: State) -> None:
         if claim not in self._broken:
@@ -240,27 +256,39 @@ def _true(claim: Any, arguments: tuple[Any, ...]) -> bool:
         return False
 
 
-def _watching(claim: Any, arguments: tuple[Any, ...]) -> tuple[bool, bool]:
-    """Evaluate a claim, and say whether its premise was met: some `implies` that it reads had a true premise."""
+def _watching(claim: Any, arguments: tuple[Any, ...]) -> tuple[bool, set[Any]]:
+    """Evaluate a claim, and say where it called `implies` with a true premise."""
     logic.premises_met = set()
     try:
         good = _true(claim, arguments)
-        met = bool(logic.premises_met)
+        return good, logic.premises_met
     finally:
         logic.premises_met = None
-    return good, met or not _has_premise(claim)
 
 
 @cache
-def _has_premise(claim: Any) -> bool:
+def _premises(claim: Any) -> tuple[frozenset[Any], int]:
+    """The code of a claim and of the definitions that it calls, and how often `implies` is called there."""
     if claim.kind == "batch":
-        return True
-    source = claim.function.__code__
-    return "implies" in source.co_names or any("implies" in code.co_names for code in _inner(source))
+        return frozenset(_inner(type(claim).function.__code__)), 1
+    code: set[Any] = set()
+    calls, waiting, seen = 0, [claim.function], set()
+    while waiting:
+        function = waiting.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        code |= set(_inner(function.__code__))
+        for node in ast.walk(parse(function)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                calls += node.func.id == "implies"
+                called = function.__globals__.get(node.func.id)
+                waiting += [called] if hasattr(called, "__spec_item__") else []
+    return frozenset(code), calls
 
 
-def _inner(code: Any) -> Iterator[Any]:
-    for constant in code.co_consts if code else ():
-        if hasattr(constant, "co_names"):
-            yield constant
+def _inner(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
             yield from _inner(constant)

@@ -14,10 +14,10 @@ from functools import cached_property
 from typing import Any
 
 from poolproof.proofs.smtlib import Printer, script, with_witnesses
-from poolproof.spec.language import Item, Specification, fields_of
+from poolproof.spec.language import Item, Specification
 from poolproof.spec.language.errors import SpecError
 from poolproof.spec.language.specification import variables
-from poolproof.spec.language.state import State
+from poolproof.spec.language.state import names_of
 from poolproof.spec.language.symbolic import SymbolicRoster, SymbolicState
 from poolproof.spec.language.terms import FALSE, TRUE, Term, children, conjunction, fields_read
 from poolproof.spec.language.tracing import Trace, Write, tracing
@@ -73,7 +73,9 @@ def symbolic_fact(term: Term) -> Term:
     counter, variable, low, high, body = term.args
     zero, width = Term("lit", (0,), int), Term("-", (high, low), int)
     some = Term("forall", (variable, low, high, Term("=>", (body, Term("<", (zero, counter), bool)), bool)), bool)
-    return conjunction([Term("<=", (zero, counter), bool), Term("<=", (counter, width), bool), some])
+    all_at_most = Term("=>", (Term("<=", (low, high), bool), Term("<=", (counter, width), bool)), bool)
+    none = Term("or", (Term("<=", (low, high), bool), Term("=", (counter, zero), bool)), bool)
+    return conjunction([Term("<=", (zero, counter), bool), all_at_most, none, some])
 
 
 def reject_nested_counts(term: Term, name: str) -> None:
@@ -121,12 +123,12 @@ class Generator:
         self.invariants = [(item, *self._claim(item, self.pre)) for item in spec.invariants]
         for item, claim, _ in self.invariants:
             reject_nested_counts(claim, item.name)
-        self.rosters = [(name, self._bijection(self.pre, name)) for name in _rosters(spec.state, "")]
+        self.rosters = [(name, self._bijection(self.pre, name)) for name in names_of(spec.state, "roster")]
         self.known = [*self.least, *(term for _, term in self.rosters), *(claim for _, claim, _ in self.invariants)]
 
     def _least_sizes(self) -> list[Term]:
         facts = []
-        for name in _sizes(self.spec.state, ""):
+        for name in names_of(self.spec.state, "size"):
             least = Term("lit", (self.spec.at_least.get(name, 0),), int)
             facts.append(Term("<=", (least, Term("field", (name,), int)), bool))
         return facts
@@ -167,6 +169,11 @@ class Generator:
             **{"action": "", **more},
         )
 
+    def _read(self, term: Term) -> set[str]:
+        """The fields that a term reads; a roster for any of its parts."""
+        rosters = {name for name, _ in self.rosters}
+        return {owner if (owner := name.rpartition(".")[0]) in rosters else name for name in fields_read(term)}
+
     # ------------------------------------------------------------------------------------------------------ parts
 
     def all(self) -> list[Obligation]:
@@ -174,7 +181,12 @@ class Generator:
         made = [*self.of_invariants(), *self.of_initial()]
         for item in self.spec.actions:
             made += self.of_action(item)
-        return [o for o in made + self.of_theorems() if o.about != "is_well_defined" or o.goal is not TRUE]
+        made = [o for o in made + self.of_theorems() if o.about != "is_well_defined" or o.goal is not TRUE]
+        claims = [o.claim for o in made]
+        if len(set(claims)) < len(claims):
+            twice = sorted({claim for claim in claims if claims.count(claim) > 1})
+            raise SpecError(f"two obligations have one name: {', '.join(twice)}")
+        return made
 
     def of_invariants(self) -> list[Obligation]:
         """Every invariant reads its tables inside their domains, whatever the state."""
@@ -225,7 +237,7 @@ class Generator:
             goal, condition = self._claim(claim, reading.pre, arguments, reading.post)
             path = f"{item.name}/{claim.kind}/{claim.name}"
             both = conjunction([condition, goal])
-            read = {_root(name) for name in fields_read(both)}
+            read = self._read(both)
             more = {"action": item.name, "frame": claim.kind == "step" and not read & written, "demand": demand}
             made.append(self._make(path, claim.kind, claim, known, both, **more))
         return made
@@ -235,7 +247,7 @@ class Generator:
     ) -> Obligation:
         goal, _ = self._claim(invariant, reading.post)
         delta = count_delta(before, goal, reading.trace.writes) if goal.op == "counts" else None
-        read = {_root(name) for name in fields_read(before)}
+        read = self._read(before)
         return self._make(
             f"{reading.item.name}/preserves/{invariant.name}",
             "preserves",
@@ -263,30 +275,6 @@ def _bijection_name(name: str) -> str:
     return f"{name}_is_a_bijection"
 
 
-def _root(name: str) -> str:
-    for part in (".size", ".member", ".position"):
-        name = name.removesuffix(part)
-    return name
-
-
-def _sizes(cls: type[State], prefix: str) -> list[str]:
-    return _named(cls, prefix, "size")
-
-
-def _rosters(cls: type[State], prefix: str) -> list[str]:
-    return _named(cls, prefix, "roster")
-
-
-def _named(cls: type[State], prefix: str, kind: str) -> list[str]:
-    found = []
-    for f in fields_of(cls):
-        if f.kind == "component":
-            found += _named(f.value, f"{prefix}{f.name}.", kind)
-        elif f.kind == kind:
-            found.append(prefix + f.name)
-    return found
-
-
 def _at(body: Term, variable: Term, key: Term) -> Term:
     """1 where the body holds at `key`, 0 where it does not."""
     return Term("ite", (Term("at", (body, variable, key), bool), Term("lit", (1,), int), Term("lit", (0,), int)), int)
@@ -303,6 +291,7 @@ def none_or_all(goal: Term) -> Term:
     )
     every = conjunction(
         [
+            Term("<=", (low, high), bool),
             Term("=", (counter, Term("-", (high, low), int)), bool),
             Term("forall", (variable, low, high, body), bool),
         ]
@@ -318,7 +307,7 @@ def count_delta(before: Term, after: Term, writes: Sequence[Write]) -> Term:
     """
     counter0, variable0, low0, high0, body0 = before.args
     counter1, variable1, low1, high1, body1 = after.args
-    tables = {_root(name) for name in fields_read(body0) | fields_read(body1)}
+    tables = fields_read(body0) | fields_read(body1)
     keys = [w.key for w in writes if w.field in tables and w.is_table and w.key is not None]
     change: Term = Term("lit", (0,), int)
     for index, key in enumerate(keys):

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
-from poolproof.spec.language import Specification, State
-from poolproof.spec.language.state import fields_of
+from poolproof.spec.language import Specification
+from poolproof.spec.language.state import names_of
 
 
 class SubjectError(ValueError):
@@ -82,9 +82,7 @@ SHIPPED = {"slots": "poolproof.proofs.slots:SUBJECT"}
 
 def default_sizes(spec: Specification[Any]) -> dict[str, int]:
     """A small instance for a spec that declares none."""
-    state: type[State] = spec.state
-    names = [f.name for f in fields_of(state) if f.kind == "size"]
-    return {name: spec.at_least.get(name, 0) + 2 for name in names}
+    return {name: spec.at_least.get(name, 0) + 2 for name in names_of(spec.state, "size")}
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import time
 from dataclasses import asdict
 from functools import cache
@@ -17,6 +18,7 @@ from poolproof.proofs.mutate import Mutant, mutants
 from poolproof.proofs.obligations import Generator, Obligation
 from poolproof.proofs.solver import LONG_LIMIT, SHORT_LIMIT, solve
 from poolproof.proofs.subject import Subject, load
+from poolproof.spec.language import Enumeration, Id, State
 from poolproof.spec.language.source import parse
 from poolproof.spec.language.terms import TRUE
 
@@ -161,17 +163,28 @@ def arithmetic_task() -> list[dict[str, Any]]:
 
 def sources_digest(subject: Subject) -> str:
     """A digest of all source that the controls and the explorer of a subject depend on."""
-    import sys
-
     import poolproof.proofs
     import poolproof.spec
 
     folders = [Path(p) for package in (poolproof.proofs, poolproof.spec) for p in package.__path__]
-    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
-    own = [getattr(sys.modules.get(subject.spec.module), "__file__", None)]
-    texts = [file.read_text() for file in [*files, *(Path(name) for name in own if name)]]
+    texts = [file.read_text() for file in sorted(file for folder in folders for file in folder.rglob("*.py"))]
     functions = [*subject.spec.actions, subject.spec.initializer]
     bodies = [ast.unparse(parse(item.function)) for item in functions]
     bodies += [f"{t.action} {t.fault} {ast.unparse(parse(t.function))}" for t in subject.twins]
     sizes = repr((subject.mutant_sizes, subject.explore_sizes, subject.explore_limit, sorted(subject.implied.items())))
-    return digest(sys.version, subject.name, sizes, *bodies, *texts)
+    own: dict[str, str] = {}
+    for name in [subject.spec.module, subject.ref.partition(":")[0], *(t.function.__module__ for t in subject.twins)]:
+        _add_sources(name, own)
+    return digest(sys.version, subject.name, sizes, *bodies, *texts, *own.values())
+
+
+def _add_sources(name: str, found: dict[str, str]) -> None:
+    """The text of a module, and of every module from which it takes states, sorts or spec functions."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if name in found or file is None:
+        return
+    found[name] = Path(file).read_text()
+    for value in list(vars(module).values()):
+        if hasattr(value, "__spec_item__") or (isinstance(value, type) and issubclass(value, State | Id | Enumeration)):
+            _add_sources(value.__module__, found)

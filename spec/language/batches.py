@@ -72,8 +72,10 @@ class BatchFact:
         self.name = name
         self.tags = (tag,)
         self.doc = f"{tag}: {batch.name}: {name.replace('_', ' ')}."
-        sort = batch.item.parameters[batch.position].sort
-        self.parameters = (*batch.item.parameters, Parameter("other", sort, False))
+        over = batch.item.parameters[batch.position]
+        names = {p.name for p in batch.item.parameters}
+        other = next(n for n in (f"other{'_' * i}" for i in range(len(names) + 1)) if n not in names)
+        self.parameters = (*batch.item.parameters, Parameter(other, over.sort, False))
 
     def function(self, state: Any, *arguments: Any) -> bool:
         """The claim in a state, for an item, the shared arguments, and another item (last)."""

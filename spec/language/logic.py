@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from types import CodeType
 from typing import Any, TypeVar, cast, overload
 
 from poolproof.spec.language import tracing
@@ -18,8 +19,8 @@ from poolproof.spec.language.terms import Term, lift, sort_of
 T = TypeVar("T")
 Lazy = bool | Callable[[], bool]
 
-premises_met: set[tuple[str, int]] | None = None
-"""Where not None, `implies` records (file, line) of every premise that was true: the explorer's premise witnesses."""
+premises_met: set[tuple[CodeType, int]] | None = None
+"""Where not None, `implies` records where it was called with a true premise: the explorer's premise witnesses."""
 
 
 def _value(part: Any) -> Any:
@@ -111,7 +112,7 @@ def implies(premise: bool, conclusion: Lazy) -> bool:
         return True
     if premises_met is not None:
         frame = sys._getframe(1)
-        premises_met.add((frame.f_code.co_filename, frame.f_lineno))
+        premises_met.add((frame.f_code, frame.f_lasti))
     value = _value(conclusion)
     return _truth(value) if isinstance(value, Term) else _concrete(value, "the conclusion of implies")
 

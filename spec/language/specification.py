@@ -10,13 +10,16 @@ from typing import Any, Generic, TypeVar
 
 from poolproof.spec.language import readings, tracing
 from poolproof.spec.language.batches import Batch, batches_of
-from poolproof.spec.language.errors import NotBoolean, SortMismatch, SpecError
+from poolproof.spec.language.errors import NotBoolean, SpecError
 from poolproof.spec.language.items import Item, Parameter, item_of, registered
-from poolproof.spec.language.state import State, fields_of
+from poolproof.spec.language.state import State, fields_of, is_scalar, names_of, nested_sizes
 from poolproof.spec.language.symbolic import SymbolicState, boolean
-from poolproof.spec.language.terms import Term
+from poolproof.spec.language.terms import Term, name_of
 
 S = TypeVar("S", bound=State)
+
+RESERVED = ("init", "invariant", "theorem", "explore")
+"""Second parts of claims that are not about an action."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Specification(Generic[S]):
         if len(self._of_kind("initial")) != 1:
             raise SpecError(f"{self.module} needs exactly one @initial function")
         if not self.replaced:
+            self._check_declarations()
             self._check_by_tracing()
 
     # ------------------------------------------------------------------------------------------------------ items
@@ -127,11 +131,12 @@ class Specification(Generic[S]):
     # ----------------------------------------------------------------------------------------------- run reading
 
     def initial(self, **sizes: Any) -> S:
-        """The initial state for these sizes.
+        """The initial state for these sizes; those of components nested in a dict, or by their full names.
 
         Raises:
             SpecError: a size is missing, unknown, or below what the specification allows.
         """
+        sizes = nested_sizes(sizes)
         for name, least in self.at_least.items():
             given: Any = sizes
             for part in name.split("."):
@@ -170,10 +175,29 @@ class Specification(Generic[S]):
             value = item.function(state, *more, *arguments)
         return trace, value
 
+    def _check_declarations(self) -> None:
+        """Names, parameters and sizes fit together: nothing is declared that would silently not be proved."""
+        items = registered(self.module)
+        names = [item.name for item in items]
+        for name in names:
+            if names.count(name) > 1:
+                raise SpecError(f"{self.module} has two spec functions named {name}")
+        unknown = set(self.at_least) - set(names_of(self.state, "size"))
+        if unknown:
+            raise SpecError(f"{self.name}: at_least names no size: {', '.join(sorted(unknown))}")
+        for item in items:
+            _check_parameters(item)
+            if item.kind == "ensures" and item.of not in [*self.actions, self.initializer]:
+                raise SpecError(f"{item.name}: ensures is about an action of the same module, not about {item.of.name}")
+            if item.kind == "action" and item.name in RESERVED:
+                raise SpecError(f"an action cannot be named {item.name}; claims about other things have that name")
+
     def _check_by_tracing(self) -> None:
         """Read every item once, so that what only tracing can see is loud at once."""
         for item in [*self.actions, self.initializer]:
-            self.trace(item, SymbolicState.base(self.state), variables(item.parameters))
+            trace, _ = self.trace(item, SymbolicState.base(self.state), variables(item.parameters))
+            if trace.guards and item is self.initializer:
+                raise SpecError(f"{item.name}: the initial state has no guards")
         for item in [*self.invariants, *self.theorems]:
             _, value = self.trace(item, SymbolicState.base(self.state), variables(item.parameters))
             _claim(value, item)
@@ -185,11 +209,26 @@ class Specification(Generic[S]):
             _claim(value, item)
 
 
+def _check_parameters(item: Item) -> None:
+    """The parameters are of the kinds and numbers that are read.
+
+    Raises:
+        SpecError: they are not.
+    """
+    states = 2 if item.kind in ("step", "ensures") else 1
+    if item.kind != "definition" and item.states != states:
+        raise SpecError(f"{item.kind} {item.name} takes {states} state(s), not {item.states}")
+    if item.kind in ("initial", "invariant", "step") and item.parameters:
+        raise SpecError(f"{item.kind} {item.name} takes no parameter after the state(s)")
+    for parameter in item.parameters:
+        if item.kind != "definition" and not is_scalar(parameter.sort):
+            raise SpecError(f"{item.name}: {parameter.name} cannot be of the sort {name_of(parameter.sort)}")
+
+
 def _claim(value: Any, item: Item) -> None:
-    try:
-        boolean(value, f"{item.kind} {item.name}")
-    except SortMismatch as problem:
-        raise NotBoolean(str(problem)) from None
+    boolean(value, f"{item.kind} {item.name}")
+    if not isinstance(value, Term):
+        raise NotBoolean(f"{item.kind} {item.name} is {value} whatever the state; it must look at the state")
 
 
 def _ghosts(cls: type[State], prefix: str) -> Iterator[str]:

@@ -147,23 +147,60 @@ def fields_of(cls: type[State]) -> tuple[Field, ...]:
         SpecError: an annotation is none that a state can hold.
     """
     hints = get_type_hints(cls, include_extras=True)
-    return tuple(_field(cls, name, hint) for name, hint in hints.items() if not name.startswith("_"))
+    found = tuple(_field(cls, name, hint) for name, hint in hints.items() if not name.startswith("_"))
+    sized = {f.key for f in found if f.kind == "size"}
+    for f in found:
+        if hasattr(State, f.name):
+            raise SpecError(f"{cls.__name__}.{f.name}: the name is taken by the language; choose another")
+        if f.kind in ("map", "roster") and f.key not in sized:
+            raise SpecError(f"{cls.__name__}.{f.name}: a table needs a Size[...] of its keys beside it")
+    return found
+
+
+def names_of(cls: type[State], kind: str, prefix: str = "") -> list[str]:
+    """The full names of all fields of a kind, those of components included, for example "total" or "slots.total"."""
+    found = []
+    for f in fields_of(cls):
+        if f.kind == "component":
+            found += names_of(f.value, kind, f"{prefix}{f.name}.")
+        elif f.kind == kind:
+            found.append(prefix + f.name)
+    return found
+
+
+def nested_sizes(sizes: dict[str, Any]) -> dict[str, Any]:
+    """Sizes by their full names as `State.blank` takes them: {"slots.total": 3} becomes {"slots": {"total": 3}}."""
+    nested: dict[str, Any] = {}
+    for name, size in sizes.items():
+        *path, last = name.split(".")
+        inner = nested
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = size
+    return nested
+
+
+def is_scalar(sort: Any) -> bool:
+    """Is this a sort of single values: integers, truth values, ids, enumerations?"""
+    return sort in (int, bool) or is_id(sort) or is_enumeration(sort)
 
 
 def _field(cls: type[State], name: str, hint: Any) -> Field:
     bare, marks = unwrap(hint)
     origin, args = get_origin(bare), get_args(bare)
     ghost = "ghost" in marks
-    if origin is Size:
+    if origin is Size and is_id(args[0]):
         return Field(name, "size", args[0], int, ghost)
-    if origin is Map:
+    if origin is Map and is_id(args[0]) and is_scalar(args[1]):
         return Field(name, "map", args[0], args[1], ghost)
-    if origin is Roster:
+    if origin is Roster and is_id(args[0]):
         return Field(name, "roster", args[0], bool, ghost)
-    if origin is Set:
+    if origin is Set and is_id(args[0]):
         return Field(name, "set", args[0], bool, ghost)
     if isinstance(bare, type) and issubclass(bare, State):
+        if ghost:
+            raise SpecError(f"{cls.__name__}.{name}: a component is no ghost; mark its fields instead")
         return Field(name, "component", None, bare, ghost)
-    if bare in (int, bool) or is_id(bare) or is_enumeration(bare):
+    if is_scalar(bare):
         return Field(name, "scalar", None, bare, ghost)
     raise SpecError(f"{cls.__name__}.{name}: a state cannot hold {hint!r}")

@@ -15,7 +15,16 @@ from poolproof.spec.language.state import Field, State, fields_of
 from poolproof.spec.language.terms import FALSE, TRUE, Term, Version, conjunction, describe, lift, name_of
 
 
-class SymbolicIds:
+class _Incomparable:
+    """A container whose == would compare Python objects, not contents, and so is loud."""
+
+    def __eq__(self, other: object) -> bool:
+        raise SpecError("two symbolic containers cannot be compared with ==; compare their entries with forall")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class SymbolicIds(_Incomparable):
     """All ids of one kind (low <= id < high), or of any integer range."""
 
     def __init__(self, sort: Any, low: Term, high: Term) -> None:
@@ -47,7 +56,7 @@ class SymbolicIds:
         raise SpecError("use .has(id) instead of `in`")
 
 
-class SymbolicSet:
+class SymbolicSet(_Incomparable):
     """A first-class set: a predicate over ids."""
 
     def __init__(self, version: Version) -> None:
@@ -99,7 +108,7 @@ class SymbolicSet:
         return SymbolicSet(Version(old.field, old.key_sort, bool, old, write))
 
 
-class SymbolicMap:
+class SymbolicMap(_Incomparable):
     """A table of a symbolic state."""
 
     def __init__(self, state: SymbolicState, f: Field) -> None:
@@ -134,7 +143,7 @@ class SymbolicMap:
         raise SpecError("a symbolic table cannot be iterated; use forall over its ids")
 
 
-class SymbolicRoster:
+class SymbolicRoster(_Incomparable):
     """A roster of a symbolic state: position(member(i)) = i for 0 <= i < size."""
 
     def __init__(self, state: SymbolicState, f: Field) -> None:
@@ -349,6 +358,8 @@ class SymbolicState:
 def _fill_store(cls: type[State], store: dict[str, Any], prefix: str) -> None:
     for f in fields_of(cls):
         name = prefix + f.name
+        if hasattr(SymbolicState, f.name):
+            raise SpecError(f"{cls.__name__}.{f.name}: the name is taken by the language; choose another")
         if f.kind == "component":
             _fill_store(f.value, store, name + ".")
         elif f.kind in ("map", "set"):

@@ -64,10 +64,10 @@ def create(pool: Pool) -> None:
     pool.used = 0
 '''
 
-TAIL = '''
+TAIL = """
 
 SPEC = Specification("pool", Pool, {"total": 1}, {Holder: (Holder(0), Holder(1))})
-'''
+"""
 
 
 @pytest.fixture

@@ -177,7 +177,9 @@ def repaint(depot: Depot, old: Colour, new: Colour) -> None:
     """Bulk updates, the second of which reads what the first wrote."""
     depot.colour.relabel(lambda crate: new, where=lambda crate: depot.colour[crate] == old)
     depot.weight.relabel(
-        lambda crate: ite(depot.colour[crate] == new, lambda: depot.weight[crate] + 1, lambda: -depot.weight[crate] // 3)
+        lambda crate: ite(
+            depot.colour[crate] == new, lambda: depot.weight[crate] + 1, lambda: -depot.weight[crate] // 3
+        )
     )
     depot.is_full.relabel(
         lambda bay: exists(depot.all(Crate), lambda crate: and_(depot.bay[crate] == bay, depot.weight[crate] > 0)),

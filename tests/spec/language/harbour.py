@@ -86,9 +86,7 @@ NO_SHIP = Ship(-1)
 @define
 def is_free(dock: Dock, berth: Berth) -> Bool:
     """Is this a berth of the dock where no ship lies? A definition over a component."""
-    return and_(
-        dock.all(Berth).has(berth), lambda: dock.open_berths.has(berth), lambda: not_(dock.barred.has(berth))
-    )
+    return and_(dock.all(Berth).has(berth), lambda: dock.open_berths.has(berth), lambda: not_(dock.barred.has(berth)))
 
 
 @define

@@ -247,9 +247,7 @@ def look_for_canary(profile: Profile, seed: int, canary: Canary | None = None) -
     if canary is None:
         return CanaryVerdict("", False, 0)
     loaded = LoadedTarget(canary.name, canary.make)
-    shared = Profile(
-        loaded.profile.capabilities & profile.capabilities, loaded.profile.promises & profile.promises
-    )
+    shared = Profile(loaded.profile.capabilities & profile.capabilities, loaded.profile.promises & profile.promises)
     checked = 0
     for trace in draw_traces(canary.name, shared, seed):
         run = drive(loaded, trace, shared)

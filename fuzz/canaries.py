@@ -317,7 +317,7 @@ class Canary:
 
 def _canary(make: type[PlainPool], needs: str = "", breaks: str = "") -> Canary:
     words = "".join(
-        f"-{c.lower()}" if c.isupper() or c.isdigit() and make.__name__[i - 1 : i].isalpha() else c
+        f"-{c.lower()}" if c.isupper() or (c.isdigit() and make.__name__[i - 1].isalpha()) else c
         for i, c in enumerate(make.__name__)
     )
     return Canary(f"canary{words}", make, frozenset(needs.split()), frozenset(breaks.split()))

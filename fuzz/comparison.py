@@ -1,102 +1,117 @@
-"""A target's whole state beside the spec's: the first field that differs, with the slots and both values."""
+"""Is the target in the state that the spec is in? The whole state, or as much of it as the target shows."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from poolproof.fuzz.targets import Snapshot
+from poolproof.fuzz.binding import Binding
 from poolproof.spec.slots import Owner, Slots
 
+TABLES: Final = ("owner", "holder", "tenancy")
+ROSTERS: Final = ("free_slots", "reserved_slots")
+SCALARS: Final = ("in_requests", "in_cache", "in_pending", "group_is_open")
 LISTED: Final = 8
-"""How many slots a difference names at most."""
-
-_TABLES: Final = ("owner", "holder", "tenancy")
-_ROSTERS: Final = ("free_slots", "reserved_slots")
-_OWNERS: Final = frozenset(Owner)
-_SCALARS: Final = ("in_requests", "in_cache", "in_pending", "group_is_open")
-
-THEOREM_OF: Final = {
-    "owner": "I1",
-    "holder": "I1",
-    "tenancy": "I3",
-    "free_slots": "I1",
-    "reserved_slots": "I1",
-    "in_requests": "I21",
-    "in_cache": "I21",
-    "in_pending": "I21",
-    "group_is_open": "I4",
-    "available": "I4",
-    "handles": "I3",
-}
-"""The theorem that a target breaks when this field is wrong."""
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One thing about which a target and the spec disagree.
+class Mismatch(Exception):
+    """A field of the state differs: its name, the slots concerned, the target's values and the spec's."""
 
-    Attributes:
-        field: a field of the spec's state; or "verdict" (one allows what the other refuses), "given" (the number of
-            ids), "available", "handles" (ids that were handed out have changed), "crash", "check" (the target's own
-            checker) or "invariant" (the spec's own).
-        slots: the first few slots concerned.
-        target: what the target has there: one value a slot, or one value.
-        spec: what the spec has there.
-        theorem: the theorem that is broken, for example "I2"; "" where it is none of the spec's.
-    """
-
-    field: str
-    slots: tuple[int, ...]
-    target: Any
-    spec: Any
-    theorem: str
+    def __init__(self, field: str, slots: Sequence[int], target: Any, spec: Any, note: str = "") -> None:
+        super().__init__(field)
+        self.field = field
+        self.slots = tuple(slots)
+        self.target = target
+        self.spec = spec
+        self.note = note
 
 
-def find_difference(snapshot: Snapshot, state: Slots) -> Difference | None:
-    """The first field in which a snapshot and the spec differ. What the snapshot lacks (or has as None) is passed over.
+class Comparison(Protocol):
+    """Compares a target with the spec after an operation."""
 
-    Raises:
-        Exception: whatever a malformed snapshot leads to (a table that is no sequence, for example).
-    """
-    for name in _TABLES:
-        ours = getattr(snapshot, name, None)
-        if ours is not None:
-            theirs = tuple(getattr(state, name).values())
-            if (ours if type(ours) is tuple else tuple(ours)) != theirs:
-                return _table_difference(name, [int(value) for value in ours], theirs)
-    for name in _ROSTERS:
-        listed = getattr(snapshot, name, None)
-        if listed is not None:
-            members = getattr(state, name).members
-            if len(listed) != len(members) or members.keys() != set(listed):
-                return _roster_difference(name, [int(slot) for slot in listed], set(members))
-    for name in _SCALARS:
-        value = getattr(snapshot, name, None)
-        if value is not None and value != getattr(state, name):
-            return Difference(name, (), value, getattr(state, name), THEOREM_OF[name])
-    return None
+    def after(self, accepted: bool, ids: Sequence[int]) -> None:
+        """Compare; `ids` are the slots that the operation was about, `accepted` says whether it was done.
+
+        Raises:
+            Mismatch: the states differ.
+        """
+        ...
 
 
-def _table_difference(name: str, ours: Sequence[int], theirs: Sequence[int]) -> Difference:
-    if len(ours) != len(theirs):
-        return Difference(name, (), f"{len(ours)} entries", f"{len(theirs)} entries", THEOREM_OF[name])
-    slots = [slot for slot, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b][:LISTED]
-    sides = [[_told(name, side[slot]) for slot in slots] for side in (ours, theirs)]
-    return Difference(name, tuple(slots), sides[0], sides[1], THEOREM_OF[name])
+class FullComparison:
+    """Compares everything that the target shows: its snapshot, its capacity, the ids that it handed out."""
+
+    def __init__(self, binding: Binding, state: Slots) -> None:
+        self._state = state
+        has = binding.profile.capabilities
+        self._snapshot = binding.target.snapshot if "snapshot" in has else None
+        self._available = binding.target.available if "available" in has else None
+        self._handles = binding.handles
+        shown = self._snapshot() if self._snapshot is not None else None
+        # What the target does not show is not compared.
+        self._tables = [name for name in TABLES if getattr(shown, name, None) is not None]
+        self._rosters = [name for name in ROSTERS if getattr(shown, name, None) is not None]
+        self._scalars = [name for name in SCALARS if getattr(shown, name, None) is not None]
+        self._image = self._read_spec()
+        self.after(True, ())
+
+    def _read_spec(self) -> tuple[Any, ...]:
+        """The spec's state: its tables, its rosters, its scalars."""
+        state = self._state
+        return (
+            (tuple(state.owner.values()), tuple(state.holder.values()), tuple(state.tenancy.values())),
+            (frozenset(state.free_slots.members), frozenset(state.reserved_slots.members)),
+            (state.in_requests, state.in_cache, state.in_pending, state.group_is_open),
+        )
+
+    def after(self, accepted: bool, ids: Sequence[int]) -> None:
+        """See `Comparison.after`."""
+        image = self._read_spec()
+        if not accepted and image != self._image:
+            raise Mismatch("spec", (), "unchanged", "changed by a refused step")
+        self._image = image
+        if self._snapshot is not None:
+            self._compare(self._snapshot(), image)
+        if self._available is not None and self._available() != len(image[1][0]):
+            raise Mismatch("available", (), self._available(), len(image[1][0]))
+        if self._handles is not None:
+            changed = self._handles.find_changed()
+            if changed is not None:
+                raise Mismatch("handle", (), changed[1], changed[0], "an id that was handed out has changed since")
+
+    def _compare(self, shown: Any, image: tuple[Any, ...]) -> None:
+        for name, table in zip(TABLES, image[0], strict=True):
+            if name in self._tables and tuple(getattr(shown, name)) != table:
+                raise table_mismatch(name, getattr(shown, name), table)
+        for name, members in zip(ROSTERS, image[1], strict=True):
+            if name in self._rosters:
+                listed = getattr(shown, name)
+                if len(listed) != len(members) or members != frozenset(listed):
+                    raise _roster_mismatch(name, listed, members)
+        for name, value in zip(SCALARS, image[2], strict=True):
+            if name in self._scalars and getattr(shown, name) != value:
+                raise Mismatch(name, (), getattr(shown, name), value)
 
 
-def _told(name: str, value: int) -> Any:
-    """A kind of owner by its name, any other number as it is."""
-    return Owner(value).name if name == "owner" and value in _OWNERS else int(value)
+def table_mismatch(name: str, target: Sequence[int], spec: Sequence[int]) -> Mismatch:
+    """How two tables differ that are not equal."""
+    if len(target) != len(spec):
+        return Mismatch(name, (), f"{len(target)} entries", f"{len(spec)} entries")
+    slots = [slot for slot, (a, b) in enumerate(zip(target, spec, strict=True)) if a != b][:LISTED]
+    return Mismatch(name, slots, [_named(name, target[s]) for s in slots], [_named(name, spec[s]) for s in slots])
 
 
-def _roster_difference(name: str, listed: Sequence[int], members: set[int]) -> Difference:
-    """How often each slot is listed, where that is not as often as it should be."""
-    counts = Counter(listed)
-    wrong = sorted(slot for slot in counts.keys() | members if counts[slot] != (slot in members))[:LISTED]
-    times = [counts[slot] for slot in wrong], [int(slot in members) for slot in wrong]
-    told = [[f"listed {n}x" for n in side] for side in times]
-    return Difference(name, tuple(wrong), told[0], told[1], THEOREM_OF[name])
+def _named(field: str, value: Any) -> Any:
+    """A value as reports show it: owners by name, integers plain."""
+    if field != "owner":
+        return int(value)
+    return Owner(value).name if value in set(Owner) else repr(value)
+
+
+def _roster_mismatch(name: str, target: Sequence[int], spec: frozenset[int]) -> Mismatch:
+    counts = Counter(map(int, target))
+    slots = sorted(slot for slot in {*counts, *spec} if counts[slot] != (slot in spec))[:LISTED]
+    return Mismatch(
+        name, slots, [f"listed {counts[s]} times" for s in slots], [f"listed {int(s in spec)} times" for s in slots]
+    )

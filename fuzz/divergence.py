@@ -1,57 +1,66 @@
-"""Where a target leaves the spec: everything that a person needs to see what happened."""
+"""Where a target and the spec part: the report of a failure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from poolproof.fuzz.comparison import Difference
+import msgspec
 
 
-class Divergence(Exception):
-    """A target and the spec disagree. The target is wrong, or its description as a target is.
+class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+    """The first difference between a target and the spec.
 
     Attributes:
-        number: how many operations of the trace were run before this one.
-        action: the kind of operation, for example "free"; "reclaim" too where a step in flight has completed.
-        operation: the operation with the ids that it meant, for people.
-        difference: what they disagree about.
-        why: more words, for example the target's reason for a refusal.
+        number: the operation of the trace, counted from 1; one past the last for the closing check of a run.
+        operation: the call, with the ids that its picks meant.
+        field: what differs: a field of the spec's state, "verdict" (one did what the other refuses), "ids" (what was
+            handed out), "handle" (an id handed out earlier), "available", "check" or "crash".
+        slots: the first few slots that differ; empty where the field is not a table.
+        target: what the target has there.
+        spec: what the spec has there.
+        theorem: number of the violated invariant in the fault catalogue, such as I2.
+        claim: name of the violated claim.
+        note: more, in words; often the target's own.
     """
 
-    def __init__(self, number: int, action: str, operation: str, difference: Difference, why: str = "") -> None:
-        super().__init__(number, action, operation, difference, why)
-        self.number = number
-        self.action = action
-        self.operation = operation
-        self.difference = difference
-        self.why = why
-
-    @property
-    def signature(self) -> tuple[str, str]:
-        """What makes two divergences the same failure: the kind of operation and the field."""
-        return self.action, self.difference.field
+    number: int
+    operation: str
+    field: str
+    slots: tuple[int, ...]
+    target: Any
+    spec: Any
+    theorem: str
+    claim: str
+    note: str = ""
 
     def __str__(self) -> str:
-        d = self.difference
-        slots = f" at slots {list(d.slots)}" if d.slots else ""
-        theorem = f"{d.theorem}: " if d.theorem else ""
-        why = f" ({self.why})" if self.why else ""
+        at = (
+            f" of slot {self.slots[0]}"
+            if len(self.slots) == 1
+            else f" of slots {list(self.slots)}"
+            if self.slots
+            else ""
+        )
+        note = f" ({self.note})" if self.note else ""
         return (
-            f"{theorem}operation {self.number}, {self.operation}: {d.field}{slots}: "
-            f"the target has {d.target!r}, the spec {d.spec!r}{why}"
+            f"operation {self.number}, {self.operation}: {self.field}{at}: target {_shown(self.target)}, "
+            f"spec {_shown(self.spec)}{note}; violates {self.theorem} {self.claim}"
         )
 
-    def plain(self) -> dict[str, Any]:
-        """The divergence for JSON."""
-        d = self.difference
-        return {
-            "step": self.number,
-            "action": self.action,
-            "operation": self.operation,
-            "field": d.field,
-            "slots": list(d.slots),
-            "target_value": d.target if isinstance(d.target, int | list) else str(d.target),
-            "spec_value": d.spec if isinstance(d.spec, int | list) else str(d.spec),
-            "theorem": d.theorem,
-            "why": self.why,
-        }
+    def is_like(self, other: Divergence) -> bool:
+        """Do both violate the same claim? That is what stays while a failing trace is cut down."""
+        return (self.theorem, self.claim) == (other.theorem, other.claim)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | tuple) and len(value) == 1:
+        value = value[0]
+    return value if isinstance(value, str) else repr(value)
+
+
+class Diverged(Exception):
+    """A target and the spec part."""
+
+    def __init__(self, divergence: Divergence) -> None:
+        super().__init__(str(divergence))
+        self.divergence = divergence

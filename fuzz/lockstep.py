@@ -1,341 +1,254 @@
-"""One target and the spec in lockstep: each operation is done by both, and both must end in the same state.
+"""One target and the spec, step by step: the target acts and chooses, the spec says whether that was allowed.
 
-What the target chose (which slots) goes into the spec's action as its chosen parameter, and the spec says whether that
-was allowed. What one refuses, the other must refuse. A call with nothing in it (zero slots, no ids) may be refused or
-not, but must change nothing.
+What the target chose (which slots) is the spec action's chosen parameter. Both must do the operation or both refuse it.
+After every operation the states are compared. A batch of nothing says nothing: a target may do or refuse it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, TypeVar
 
-from poolproof.fuzz import operations as language
+from poolproof.fuzz import claims
 from poolproof.fuzz.binding import Binding, Crashed
-from poolproof.fuzz.comparison import LISTED, Difference, find_difference
-from poolproof.fuzz.divergence import Divergence
-from poolproof.fuzz.events import Schedule, ScheduledEvents
-from poolproof.fuzz.operations import Operation, PickKind, name_of
-from poolproof.fuzz.picks import resolve
-from poolproof.fuzz.steps import StepsInFlight
-from poolproof.fuzz.tally import Tally
-from poolproof.fuzz.targets import PROMISES, Profile
+from poolproof.fuzz.claims import Claim
+from poolproof.fuzz.comparison import Comparison, FullComparison, Mismatch
+from poolproof.fuzz.coverage import Coverage
+from poolproof.fuzz.divergence import Diverged, Divergence
 from poolproof.spec import slots as spec
-from poolproof.spec.language import Refused
-from poolproof.spec.slots import SPEC, Owner
+from poolproof.spec.language import Refused, Roster, item_of
+from poolproof.spec.slots import SINK, Owner, Slots
 
-_OWNERS: Final = {owner.name.lower(): owner for owner in Owner}
-_TENANTS: Final = (Owner.REQUEST, Owner.CACHE)
-_TAGS: Final = {item.name: item.tags[0] for item in SPEC.invariants}
+T = TypeVar("T")
+_ALLOC: Final = item_of(spec.alloc)
+_TAKE: Final = item_of(spec.take)
+_RESERVE: Final = item_of(spec.reserve)
 
 
 class Lockstep:
-    """A new target beside the spec's initial state.
+    """A target and the spec's state beside it. Every method raises `Diverged` at the first difference.
 
     Args:
-        target: the allocator, with `slots` usable slots.
-        profile: what it offers and promises; the rest is left out.
-        slots: number of usable slots.
-        schedule: when steps in flight complete; the clock ticks once an operation.
-        check_every: the spec's invariants and the target's own checker are evaluated after this many operations
-            (0: a number in proportion to the size of the pool, for their cost grows with it) and at the end.
+        binding: the target, new.
+        slots: its number of usable slots.
+        coverage: where to count.
+        comparison: makes the comparison that follows every operation; everything by default.
+
+    Attributes:
+        state: the spec's state.
+        checked: operations done or refused, and compared, so far.
     """
 
-    def __init__(self, target: Any, profile: Profile, slots: int, schedule: Schedule, check_every: int = 0) -> None:
-        self.profile = profile
-        self.state = SPEC.initial(total=slots + 1)
-        self.tally = Tally()
-        self._binding = Binding(target, profile)
-        self._events = ScheduledEvents(schedule)
-        self._steps = StepsInFlight(self._events)
-        self._number = 0
-        self._check_every = check_every or max(16, 6 * slots)
-        self._unchecked = 0
-        self._action = "create"
-        self._told: Callable[[], str] = lambda: "a new pool"
-        capabilities, promises = profile.capabilities, profile.promises
-        self._holders = "holders" in capabilities
-        self._snapshot = target.snapshot if "snapshot" in capabilities else None
-        self._available = target.available if "available" in capabilities else None
-        self._checker = target.check if "check" in capabilities else None
-        self._all_promised = promises == PROMISES
-        self._compare()
+    def __init__(
+        self,
+        binding: Binding,
+        slots: int,
+        coverage: Coverage,
+        comparison: Callable[[Binding, Slots], Comparison] = FullComparison,
+    ) -> None:
+        self.state = spec.SPEC.initial(total=slots + 1)
+        self.checked = 0
+        self._binding = binding
+        self._coverage = coverage
+        self._call: tuple[Any, ...] = ("create", slots)
+        self._action = "clear"
+        self._comparison = self._comparing(lambda: comparison(binding, self.state))
 
     # --------------------------------------------------------------------------------------------------- operations
 
-    def apply(self, operation: Operation) -> None:
-        """Do one operation on both sides and compare them; then reclaim what the steps that are now over held.
-
-        Raises:
-            Divergence: they disagree. Neither side can be used any more.
-        """
-        name = name_of(operation)
-        lacking = self._lacking(operation, name)
-        if lacking:
-            self.tally.skipped[lacking] += 1
+    def alloc(self, n: int, holder: int, attempt: bool = False) -> list[int] | None:
+        """Ask for n slots, with `attempt` through `try_alloc`; what was handed out, None where it was refused."""
+        self._begin("alloc", "try_alloc" if attempt else "alloc", n, "holder", holder)
+        ids = self._called(self._binding.try_alloc if attempt else self._binding.alloc, n, holder)
+        if ids is None:
+            self._check_lack(_ALLOC, self.state.free_slots, n, holder)
         else:
-            self.tally.operations[name] += 1
-            try:
-                _HANDLERS[type(operation)](self, operation)
-            except Crashed as crash:
-                self._diverge("crash", (), str(crash), "a result or a refusal", "")
-            self._compare()
-        self._number += 1
-        self._events.now += 1
-        self._reclaim_completed()
+            self._choose(spec.alloc_batch, "alloc", ids, n, holder)
+        return self._end(ids)
 
-    def finish(self) -> None:
-        """End the run: all steps complete, everybody gives back what he has, and then every slot can be had once.
+    def take(self, n: int, holder: int) -> list[int] | None:
+        """Take n slots of the open group's reserve; what was handed out, None where it was refused."""
+        self._begin("take", "take", n, "holder", holder)
+        ids = self._called(self._binding.take, n, holder)
+        if ids is None:
+            self._check_lack(_TAKE, self.state.reserved_slots, n, holder)
+        else:
+            self._choose(spec.take_batch, "take", ids, n, holder)
+        return self._end(ids)
 
-        Raises:
-            Divergence: they disagree.
-        """
-        self._events.finish()
-        self._reclaim_completed()
-        pending = [slot for slot, owner in self.state.owner.items() if owner == Owner.PENDING]
-        if pending:
-            self._run(lambda: self._give_back("reclaim", pending, 0))
-        if self.state.group_is_open:
-            self.apply(language.CloseGroup())
-        for holder in sorted(set(self.state.holder.values()) - {spec.NOBODY}):
-            mine = [slot for slot, has in self.state.holder.items() if has == holder]
-            self._run(lambda mine=mine, holder=holder: self._give_back("free", mine, holder))  # type: ignore[misc]
-        self.apply(language.Alloc(n=0, beyond=True))
-        self.apply(language.Alloc(n=1))
-        self._check()
+    def open_group(self, n: int) -> list[int] | None:
+        """Open a group with n slots; what it holds back, None where it was refused."""
+        self._begin("reserve", "open_group", n)
+        ids = self._called(self._binding.open_group, n)
+        if ids is None and self.state.free_slots.size < n and not self.state.group_is_open:
+            self._note_lack(_RESERVE, SINK)
+        else:
+            self._judge("open_group", spec.open_group, ids is not None)
+        if ids is not None:
+            self._choose(spec.reserve_batch, "reserve", ids, n)
+        return self._end(ids)
 
-    def _run(self, step: Callable[[], None]) -> None:
+    def free(self, ids: list[int], holder: int) -> bool:
+        """The holder frees; whether it was accepted."""
+        self._begin("free", "free", ids, "holder", holder)
+        accepted = self._called(self._binding.free, ids, holder)
+        return self._batch("free", spec.free_batch, accepted, ids, holder, ids)
+
+    def retire(self, ids: list[int], holder: int) -> bool:
+        """The holder retires; whether it was accepted."""
+        self._begin("retire", "retire", ids, "holder", holder)
+        accepted = self._called(self._binding.retire, ids, holder)
+        return self._batch("retire", spec.retire_batch, accepted, ids, holder, ids)
+
+    def reclaim(self, ids: list[int]) -> bool:
+        """Reclaim pending slots; whether it was accepted."""
+        self._begin("reclaim", "reclaim", ids)
+        accepted = self._called(self._binding.reclaim, ids)
+        return self._batch("reclaim", spec.reclaim_batch, accepted, ids, ids)
+
+    def transfer(self, ids: list[int], holder: int, to: Owner, heir: int) -> bool:
+        """Slots pass on; whether it was accepted."""
+        self._begin("transfer", "transfer", ids, "holder", holder, "to", to.name, "heir", heir)
+        accepted = self._called(self._binding.transfer, ids, holder, to, heir)
+        return self._batch("transfer", spec.transfer_batch, accepted, ids, holder, ids, to, heir)
+
+    def close_group(self) -> bool:
+        """Close the group; whether it was accepted."""
+        self._begin("close_group", "close_group")
+        accepted = self._called(self._binding.close_group)
+        self._judge("close_group", spec.close_group, accepted)
+        self._end(accepted or None)
+        return accepted
+
+    def clear(self) -> bool:
+        """Clear; whether it was accepted."""
+        self._begin("clear", "clear")
+        accepted = self._called(self._binding.clear)
+        self._judge("clear", spec.clear, accepted)
+        self._end(accepted or None)
+        return accepted
+
+    def check_health(self) -> None:
+        """Every invariant of the spec's state, and the target's own checker."""
+        broken = spec.SPEC.violations(self.state)
+        if broken:
+            self._fail("spec", (), "", broken, Claim("meta", broken[0]))
+        if "check" in self._binding.profile.capabilities:
+            found = self._called(lambda: list(self._binding.target.check()))
+            if found:
+                named = Claim(
+                    getattr(found[0], "theorem", claims.HEALTHY.theorem), getattr(found[0], "name", claims.HEALTHY.name)
+                )
+                self._fail("check", (), [str(item) for item in found], "healthy", named)
+
+    # -------------------------------------------------------------------------------------------------------- parts
+
+    def _begin(self, action: str, *call: Any) -> None:
+        self._action = action
+        self._call = call
+
+    def _called(self, method: Callable[..., T], *arguments: Any) -> T:
         try:
-            step()
+            return method(*arguments)
         except Crashed as crash:
-            self._diverge("crash", (), str(crash), "a result or a refusal", "")
-        self._compare()
+            self._fail("crash", (), str(crash), "done or refused", claims.CRASHED)
 
-    def _reclaim_completed(self) -> None:
-        for slots in self._steps.complete():
-            self._run(lambda slots=slots: self._give_back("reclaim", slots, 0))  # type: ignore[misc]
+    def _batch(self, action: str, step: Callable[..., None], accepted: bool, ids: list[int], *arguments: Any) -> bool:
+        if ids:
+            self._judge(action, step, accepted, *arguments, steps=len(ids))
+        self._end(ids if accepted else None)
+        return accepted
 
-    def _lacking(self, operation: Any, name: str) -> str:
-        """The capability or promise without which this operation means nothing for the target, or ""."""
-        needs = _NEEDS.get(name)
-        if needs is not None and needs not in self.profile.capabilities:
-            return needs
-        if self._all_promised:
-            return ""
-        promises = self.profile.promises
-        fine = PickKind.PENDING if name == "reclaim" else PickKind.MINE
-        for pick in getattr(operation, "picks", ()):
-            if pick.kind is not fine and pick.kind is not PickKind.MINE and pick.kind not in promises:
-                return str(pick.kind)
-        if min(getattr(operation, "holder", 0), getattr(operation, "heir", 0)) < 0 and "bad_holder" not in promises:
-            return "bad_holder"
-        if name == "transfer" and "bad_owner" not in promises and _OWNERS[operation.to] not in _TENANTS:
-            return "bad_owner"
-        return ""
-
-    # ------------------------------------------------------------------------------------------------- handing out
-
-    def _alloc(self, op: language.Alloc | language.TryAlloc) -> None:
-        free = self.state.free_slots.size
-        n, holder = op.n + free if op.beyond else op.n, self._holder(op.holder)
-        optional = type(op) is language.TryAlloc
-        self._tell("try_alloc" if optional else "alloc", lambda: f"alloc {n} for {holder}")
-        given = (self._binding.try_alloc if optional else self._binding.alloc)(n, holder)
-        if optional and given is None and self._binding.raised and holder >= 0:
-            self._diverge("verdict", (), f"raised {self._binding.refusal}", "None", "I4")
-        self._hand_out("alloc", given, n, n <= free and holder >= 0, (spec.alloc_batch, holder))
-
-    def _take(self, op: language.Take) -> None:
-        held = self.state.reserved_slots.size
-        n, holder = op.n + held if op.beyond else op.n, self._holder(op.holder)
-        self._tell("take", lambda: f"take {n} for {holder}")
-        self._hand_out("take", self._binding.take(n, holder), n, n <= held and holder >= 0, (spec.take_batch, holder))
-
-    def _open_group(self, op: language.OpenGroup) -> None:
-        state = self.state
-        n = op.n + state.free_slots.size if op.beyond else op.n
-        self._tell("open_group", lambda: f"open a group of {n}")
-        given = self._binding.open_group(n)
-        if state.group_is_open:
-            if given is not None:
-                self._diverge("verdict", (), f"opened a group of {given}", "refused: a group is open", "I4")
-            self.tally.refused["open_group"] += 1
-            return
-        possible = n <= state.free_slots.size
-        if given is not None:
-            spec.open_group(state)
-            self.tally.done["open_group"] += 1
-        self._hand_out("reserve", given, n, possible, (spec.reserve_batch,))
-
-    def _hand_out(self, action: str, given: list[int] | None, n: int, possible: bool, step: tuple[Any, ...]) -> None:
-        """The target was asked for n slots and gave these; `step` is the spec's batch and what precedes the slots."""
-        if given is None:
-            if possible and n:
-                self._diverge("verdict", (), f"refused: {self._binding.refusal}", "allowed", "I4")
-            if n:
-                self.tally.refused[action] += 1
-            return
-        if len(given) != n:
-            self._diverge("given", given, f"{len(given)} ids", f"{n} ids", "I4")
+    def _judge(self, action: str, step: Callable[..., None], accepted: bool, *arguments: Any, steps: int = 1) -> None:
+        """Do the step in the spec: it must be allowed just where the target has accepted it."""
         try:
-            step[0](self.state, *step[1:], given)
-        except Refused:
-            self._diverge("verdict", given, "handed out", self._standing(given), "I1" if possible else "I4")
-        if n:
-            self.tally.done[action] += 1
-
-    # ------------------------------------------------------------------------------------------------- giving back
-
-    def _free(self, op: language.Free) -> None:
-        holder = self._holder(op.holder)
-        self._give_back("free", resolve(op.picks, holder, self.state), holder)
-
-    def _retire(self, op: language.Retire) -> None:
-        holder = self._holder(op.holder)
-        ids = resolve(op.picks, holder, self.state)
-        if self._give_back("retire", ids, holder) and ids:
-            self._steps.hold(ids, op.step)
-
-    def _reclaim(self, op: language.Reclaim) -> None:
-        self._give_back("reclaim", resolve(op.picks, 0, self.state), 0)
-
-    def _give_back(self, action: str, ids: list[int], holder: int) -> bool:
-        """Have both sides take these ids back; whether they did."""
-        state = self.state
-        if action == "reclaim":
-            self._tell(action, lambda: f"reclaim {ids}")
-            accepted = self._binding.reclaim(ids)
-            return self._agree(action, accepted, ids, (spec.reclaim_batch, state, ids)) and self._reclaimed(ids)
-        self._tell(action, lambda: f"{action} {ids} of {holder}")
-        call = self._binding.free if action == "free" else self._binding.retire
-        batch = spec.free_batch if action == "free" else spec.retire_batch
-        return self._agree(action, call(ids, holder), ids, (batch, state, holder, ids))
-
-    def _reclaimed(self, ids: list[int]) -> bool:
-        self._steps.forget(ids)
-        return True
-
-    def _transfer(self, op: language.Transfer) -> None:
-        holder, heir, to, state = op.holder, op.heir, _OWNERS[op.to], self.state
-        ids = resolve(op.picks, holder, state)
-        if heir == holder and "unchanged" not in self.profile.promises and any(_owner(state, s) == to for s in ids):
-            self.tally.skipped["unchanged"] += 1
-            return
-        self._tell("transfer", lambda: f"transfer {ids} of {holder} to {op.to} {heir}")
-        accepted = self._binding.transfer(ids, holder, to, heir)
-        self._agree("transfer", accepted, ids, (spec.transfer_batch, state, holder, ids, to, heir))
-
-    def _close_group(self, op: language.CloseGroup) -> None:
-        self._tell("close_group", lambda: "close the group")
-        self._agree("close_group", self._binding.close_group(), (), (spec.close_group, self.state))
-
-    def _clear(self, op: language.Clear) -> None:
-        self._tell("clear", lambda: "clear")
-        if self._agree("clear", self._binding.clear(), (), (spec.clear, self.state)):
-            self._steps.forget_all()
-
-    def _agree(self, action: str, accepted: bool, ids: list[int] | tuple[()], step: tuple[Any, ...]) -> bool:
-        """Run the spec's step where the target accepted; where it refused, the spec must refuse too."""
-        empty = type(ids) is list and not ids
-        if empty:
-            return False
-        try:
-            step[0](*step[1:])
-        except Refused:
+            step(self.state, *arguments)
+        except Refused as refusal:
+            self._coverage.refuse(action, refusal)
             if accepted:
-                self._diverge("verdict", ids, "accepted", f"refused: {self._standing(ids)}", _THEOREM_OF[action])
-            self.tally.refused[action] += 1
-            return False
+                repeated = str(refusal).endswith("occurs twice")
+                claim = claims.REPEATED if repeated else claims.WRONGLY_DONE[action]
+                self._fail("verdict", (), "done", "refused", claim, str(refusal))
+            return
         if not accepted:
-            self._diverge("verdict", ids, f"refused: {self._binding.refusal}", "allowed", _THEOREM_OF[action])
-        self.tally.done[action] += 1
-        return True
+            self._fail("verdict", (), "refused", "allowed", claims.WRONGLY_REFUSED[action], self._binding.refusal)
+        self._coverage.steps[action] += steps
 
-    # ---------------------------------------------------------------------------------------------------- comparing
+    def _choose(self, step: Callable[..., None], action: str, ids: list[int], n: int, *holder: int) -> None:
+        """The target has handed out these ids: as many as asked for, and the spec allows each of them."""
+        if len(ids) != n:
+            self._fail("ids", ids, f"{len(ids)} ids", f"{n} ids", claims.RESULT[action])
+        try:
+            step(self.state, *holder, ids)
+        except Refused as refusal:
+            self._coverage.refuse(action, refusal)
+            self._fail_choice(action, ids, *holder)
+        self._coverage.steps[action] += n
 
-    def _compare(self) -> None:
-        self.tally.checked += 1
-        if self._snapshot is not None:
-            try:
-                found = find_difference(self._snapshot(), self.state)
-            except Exception as error:
-                self._diverge("crash", (), f"snapshot raised {type(error).__name__}: {error}", "a snapshot", "")
-            if found is not None:
-                raise Divergence(self._number, self._action, self._told(), found)
-        if self._available is not None and self._available() != self.state.free_slots.size:
-            self._diverge("available", (), self._available(), self.state.free_slots.size, "I4")
-        if self._binding.handles is not None:
-            changed = self._binding.handles.find_changed()
-            if changed is not None:
-                self._diverge("handles", (), f"{changed[1]} now", f"{changed[0]} as handed out", "I3")
-        self._unchecked += 1
-        if self._unchecked >= self._check_every:
-            self._check()
+    def _fail_choice(self, action: str, ids: list[int], holder: int = 0) -> NoReturn:
+        if holder < 0:
+            self._fail("verdict", (), "done", "refused", claims.WRONGLY_DONE[action], f"holder {holder} names nobody")
+        state, wanted = self.state, Owner.RESERVED if action == "take" else Owner.FREE
+        owners = [state.owner[i].name if state.all(spec.Slot).has(spec.Slot(i)) else "no slot" for i in ids]
+        bad = [at for at, owner in enumerate(owners) if owner != wanted.name or ids[at] in ids[:at]]
+        named = [owners[at] if owners[at] != wanted.name else "given twice" for at in bad]
+        claim = claims.NO_SINK if 0 in ids else claims.ONE_PLACE
+        self._fail("ids", [ids[at] for at in bad], "handed out", named, claim)
 
-    def _check(self) -> None:
-        """The spec's invariants, and the target's own checker."""
-        self._unchecked = 0
-        for name in SPEC.violations(self.state):
-            self._diverge("invariant", (), name, "holds", _TAGS[name])
-        for found in self._checker() if self._checker is not None else ():
-            self._diverge("check", (), str(found), "nothing wrong", str(getattr(found, "theorem", "")))
+    def _check_lack(self, item: Any, roster: Roster[Any], n: int, holder: int) -> None:
+        """The target has refused to hand out n slots: there must be fewer, or the holder must be none."""
+        if n == 0:
+            return
+        slot = roster.pick() if roster.size >= n else SINK
+        if not self._note_lack(item, holder, slot):
+            note = f"{roster.size} are at hand; {self._binding.refusal}"
+            self._fail("verdict", (), "refused", "allowed", claims.WRONGLY_REFUSED[item.name], note)
 
-    def _holder(self, holder: int) -> int:
-        return holder if self._holders else 0
+    def _note_lack(self, item: Any, *arguments: Any) -> bool:
+        """Does a guard of the action say no?"""
+        try:
+            item.guards(self.state, *arguments)
+        except Refused as refusal:
+            self._coverage.refuse(item.name, refusal)
+            return True
+        return False
 
-    def _tell(self, action: str, told: Callable[[], str]) -> None:
-        self._action, self._told = action, told
+    def _end(self, outcome: Any) -> Any:
+        """Count and compare; `outcome` is None where the operation was refused."""
+        self.checked += 1
+        ids = outcome if type(outcome) is list else ()
+        self._comparing(lambda: self._comparison.after(outcome is not None, ids), outcome is None)
+        return outcome
 
-    def _standing(self, ids: list[int] | tuple[()]) -> list[str]:
-        """What the spec says of each of these ids."""
-        state = self.state
-        return [_standing(state, slot) + (", twice" if ids.count(slot) > 1 else "") for slot in ids[:LISTED]]
+    def _comparing(self, work: Callable[[], T], refused: bool = False) -> T:
+        try:
+            return work()
+        except Mismatch as found:
+            claim = claims.NOTHING_CHANGED if refused else claims.RESULT[self._action]
+            if not refused and found.field in claims.COUNTS:
+                claim = claims.COUNTS[found.field]
+            if found.field == "handle":
+                claim = claims.VALUES
+            self._fail(found.field, found.slots, found.target, found.spec, claim, found.note)
 
-    def _diverge(self, field: str, ids: Any, target: Any, wanted: Any, theorem: str) -> NoReturn:
-        raise Divergence(
-            self._number, self._action, self._told(), Difference(field, tuple(ids[:LISTED]), target, wanted, theorem)
+    def _fail(self, field: str, slots: Sequence[int], target: Any, spec: Any, claim: Claim, note: str = "") -> NoReturn:
+        raise Diverged(
+            Divergence(
+                number=0,
+                operation=_told(*self._call),
+                field=field,
+                slots=tuple(slots),
+                target=target,
+                spec=spec,
+                theorem=claim.theorem,
+                claim=claim.name,
+                note=note,
+            )
         )
 
 
-def _owner(state: spec.Slots, slot: int) -> Owner | None:
-    return dict.get(state.owner, slot)  # type: ignore[arg-type]
-
-
-def _standing(state: spec.Slots, slot: int) -> str:
-    owner = _owner(state, slot)
-    if owner is None:
-        return f"{slot} is no slot"
-    whose = f" of {state.holder[slot]}" if owner in _TENANTS else ""  # type: ignore[index]
-    return f"{slot} is {owner.name}{whose}"
-
-
-_NEEDS: Final = {
-    "try_alloc": "try_alloc",
-    "retire": "retire",
-    "reclaim": "retire",
-    "transfer": "transfer",
-    "open_group": "groups",
-    "take": "groups",
-    "close_group": "groups",
-    "clear": "clear",
-}
-_THEOREM_OF: Final = {
-    "free": "I2",
-    "retire": "I2",
-    "reclaim": "I2",
-    "transfer": "I2",
-    "close_group": "I4",
-    "clear": "I25",
-}
-_HANDLERS: Final[dict[type[Operation], Callable[[Lockstep, Any], None]]] = {
-    language.Alloc: Lockstep._alloc,
-    language.TryAlloc: Lockstep._alloc,
-    language.Free: Lockstep._free,
-    language.Retire: Lockstep._retire,
-    language.Reclaim: Lockstep._reclaim,
-    language.Transfer: Lockstep._transfer,
-    language.OpenGroup: Lockstep._open_group,
-    language.Take: Lockstep._take,
-    language.CloseGroup: Lockstep._close_group,
-    language.Clear: Lockstep._clear,
-}
+def _told(name: str, *arguments: Any) -> str:
+    """A call as reports show it; arguments after the first come as name, value, name, value."""
+    first = [str(arguments[0])] if arguments else []
+    named = [f"{key}={value}" for key, value in zip(arguments[1::2], arguments[2::2], strict=True)]
+    return f"{name}({', '.join(first + named)})"

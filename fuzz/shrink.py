@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Fails = Callable[[Trace], bool]
 
+_COARSE = 4
+"""Hypothesis takes seconds on hundreds of operations, so runs of this many are left out before it is asked."""
+
 
 def shrink(
     target: LoadedTarget, trace: Trace, divergence: Divergence, profile: Profile | None = None
@@ -63,6 +66,7 @@ def note_failure(trace: Trace, divergence: Divergence) -> Trace:
 
 
 def _fewer(trace: Trace, fails: Fails) -> Trace:
+    trace = leave_out_chunks(trace, fails, least=_COARSE)
     if find_spec("hypothesis") is not None:
         from poolproof.fuzz.strategies import parts_of
 
@@ -110,11 +114,11 @@ def _smaller(trace: Trace, fails: Fails) -> Trace:
     return best
 
 
-def leave_out_chunks(trace: Trace, fails: Fails) -> Trace:
-    """Leave out runs of operations, long ones first, as long as the trace still fails."""
+def leave_out_chunks(trace: Trace, fails: Fails, least: int = 1) -> Trace:
+    """Leave out runs of operations, long ones first and none below `least`, as long as the trace still fails."""
     operations: list[Any] = list(trace.operations)
     size = len(operations)
-    while size:
+    while size >= least:
         at = len(operations) - size
         while at >= 0:
             shorter = operations[:at] + operations[at + size :]

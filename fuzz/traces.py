@@ -1,8 +1,8 @@
 """Saved traces: one JSON object a line, first what the trace is, then its operations.
 
-    {"format":"poolproof-trace","version":1,"target":"slot-pool","sizes":{"":4},...}
-    {"op":"alloc","n":2}
-    {"op":"free","picks":[["mine"]]}
+{"format":"poolproof-trace","version":1,"target":"slot-pool","sizes":{"":4},...}
+{"op":"alloc","n":2}
+{"op":"free","picks":[["mine"]]}
 """
 
 from __future__ import annotations
@@ -126,3 +126,13 @@ def _header(path: str, line: bytes) -> Header:
     if not 0 <= header.schedule.shortest <= header.schedule.longest:
         raise TraceError(path, 1, "the schedule is no range of ticks; want 0 <= shortest <= longest")
     return header
+
+
+def is_saved_trace(path: Path) -> bool:
+    """Does this file begin as a saved trace of some version does?
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        return looks_like_trace(file.readline(1 << 16))

@@ -10,7 +10,7 @@ import ast
 import builtins
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from poolproof.spec.language.errors import GuardAfterEffect, SourceRejected
@@ -130,8 +130,8 @@ def _check_statement(statement: ast.stmt, where: str | None, effects_allowed: bo
         raise SourceRejected(f"{line}: {shown} is neither a guard nor an effect; was require(...) meant?")
     witnesses = [k.value for k in ast.walk(statement) if isinstance(k, ast.keyword) and k.arg == "witness"]
     inside = {id(node) for witness in witnesses for node in ast.walk(witness)}
-    for node in ast.walk(statement):
-        _check_node(node, where)
+    for node, number in _with_lines(statement, statement.lineno):
+        _check_node(node, f"{where}:{number}")
         if isinstance(node, ast.Call):
             _check_call(node, where, node is top_call, id(node) in inside)
 
@@ -154,8 +154,15 @@ def _check_call(call: ast.Call, where: str | None, is_statement: bool, in_witnes
         raise SourceRejected(f"{line}: .pick() stands only in witness=...; the order of a roster is a ghost")
 
 
-def _check_node(node: ast.AST, where: str | None) -> None:
-    line = f"{where}:{getattr(node, 'lineno', '?')}"
+def _with_lines(node: ast.AST, line: int) -> Iterator[tuple[ast.AST, int]]:
+    """All nodes inside a node with their lines; an operator has its expression's."""
+    line = getattr(node, "lineno", line)
+    yield node, line
+    for child in ast.iter_child_nodes(node):
+        yield from _with_lines(child, line)
+
+
+def _check_node(node: ast.AST, line: str) -> None:
     if isinstance(node, ast.stmt):
         return
     if not isinstance(node, _EXPRESSIONS):

@@ -2,98 +2,46 @@
 
 from __future__ import annotations
 
-import importlib.util
-import itertools
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from spec_text import HEAD, STATE, TAIL, import_text
 
-_numbers = itertools.count()
-
-HEAD = '''\
-"""A spec made for one test."""
-
-from __future__ import annotations
-
-from poolproof.spec.language import *
-
-
-class Slot(Id):
-    """An id with a size."""
-
-
-class Holder(Id):
-    """An id without one."""
-
-
-class Kind(Enumeration):
-    """What a slot is."""
-
-    FREE = 0
-    USED = 1
-'''
-
-STATE = '''
-
-class Pool(State):
-    """A small pool."""
-
-    total: Size[Slot]
-    kind: Map[Slot, Kind]
-    holder: Map[Slot, Holder]
-    notes: Ghost[Map[Slot, Int]]
-    free: Roster[Slot]
-    shadow: Ghost[Roster[Slot]]
-    locked: Set[Slot]
-    marked: Set[Slot]
-    used: Int
-    seen: Ghost[Int]
-    is_open: Bool
-
-
-@initial
-def create(pool: Pool) -> None:
-    """Everything is free."""
-    pool.kind.relabel(lambda slot: Kind.FREE)
-    pool.free.fill(Slot(0), pool.total)
-    pool.shadow.empty()
-    pool.used = 0
-'''
-
-TAIL = """
-
-SPEC = Specification("pool", Pool, {"total": 1}, {Holder: (Holder(0), Holder(1))})
-"""
+MakeModule = Callable[[str], ModuleType]
 
 
 @pytest.fixture
-def module(tmp_path: Path) -> Callable[[str], ModuleType]:
+def module(tmp_path: Path) -> MakeModule:
     """Import a module from text; its source stays at hand for as long as the test runs."""
 
-    def make(text: str) -> ModuleType:
-        name = f"spec_of_test_{next(_numbers)}"
-        path = tmp_path / f"{name}.py"
-        path.write_text(text)
-        described = importlib.util.spec_from_file_location(name, path)
-        assert described is not None
-        assert described.loader is not None
-        made = importlib.util.module_from_spec(described)
-        sys.modules[name] = made
-        described.loader.exec_module(made)
-        return made
+    return lambda text: import_text(tmp_path, text)
+
+
+@pytest.fixture
+def pool_spec(module: MakeModule) -> Callable[..., ModuleType]:
+    """A small pool's spec with some more spec functions; `head` stands before the state."""
+
+    def make(more: str = "", head: str = "", state: str = STATE, tail: str = TAIL) -> ModuleType:
+        return module(HEAD + textwrap.dedent(head) + state + "\n" + textwrap.dedent(more) + tail)
 
     return make
 
 
 @pytest.fixture
-def pool_spec(module: Callable[[str], ModuleType]) -> Callable[[str], ModuleType]:
-    """A small pool's spec with some more spec functions."""
+def function(pool_spec: Callable[..., ModuleType]) -> Callable[[str, str], ModuleType]:
+    """A spec with one more function of a kind, given by its body; the line marked `# here` can be found again."""
+    heads = {
+        "action": "@action\ndef act(pool: Pool, slot: Slot, other: Slot, holder: Holder, amount: Int) -> None:",
+        "define": "@define\ndef look(pool: Pool, slot: Slot, other: Slot, holder: Holder, amount: Int) -> Bool:",
+        "invariant": "@invariant('I1')\ndef holds(pool: Pool) -> Bool:",
+        "theorem": "@theorem('I1')\ndef holds(pool: Pool, slot: Slot, other: Slot, holder: Holder, amount: Int) -> Bool:",
+    }
 
-    def make(more: str = "", head: str = "", state: str = STATE) -> ModuleType:
-        return module(HEAD + textwrap.dedent(head) + state + textwrap.dedent(more) + TAIL)
+    def make(kind: str, body: str, **more: str) -> ModuleType:
+        text = f'{heads[kind]}\n    """What it means."""\n{textwrap.indent(textwrap.dedent(body), "    ")}\n'
+        return pool_spec(text, **more)
 
     return make

@@ -10,6 +10,7 @@ import depot
 import harbour
 import pytest
 from differential import Chance, compare_claim, compare_step
+
 from poolproof.proofs import lowered
 from poolproof.proofs.concrete import run
 from poolproof.proofs.lowered import lowered_claim

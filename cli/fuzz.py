@@ -63,13 +63,15 @@ def report_lines(result: CampaignResult) -> list[str]:
 
 
 def _coverage_lines(result: CampaignResult) -> list[str]:
-    coverage = result.tally.coverage(result.profile)
-    width = max(map(len, coverage))
-    lines = [f"  {'action':<{width}}  {'done':>9}  {'refused':>9}"]
-    lines += [f"  {name:<{width}}  {n['done']:>9,}  {n['refused']:>9,}" for name, n in coverage.items()]
-    uncovered = result.tally.uncovered(result.profile)
-    if uncovered:
-        lines.append(f"  never: {', '.join(uncovered)}")
+    plain = result.coverage.plain()
+    lines = ["  operation          done    refused"]
+    for name, counts in plain["operations"].items():
+        if counts["done"] or counts["refused"]:
+            lines.append(f"  {name:<12} {counts['done']:>10,} {counts['refused']:>10,}")
+    guards = [n for action in plain["actions"].values() for n in action["guards"].values()]
+    lines.append(f"  guards of the spec that said no: {sum(n > 0 for n in guards)} of {len(guards)}")
+    if result.unreached:
+        lines.append(f"  never reached: {'; '.join(result.unreached)}")
     if result.profile.unclaimed:
         lines.append(f"  not promised by the target, so left out: {', '.join(result.profile.unclaimed)}")
     return lines
@@ -80,16 +82,16 @@ def failure_lines(failure: Failure) -> list[str]:
     import msgspec
 
     divergence, header = failure.divergence, failure.trace.header
-    difference = divergence.difference
-    trace = [f"    {i}  {msgspec.json.encode(op).decode()}" for i, op in enumerate(failure.trace.operations)]
-    theorem = f"  breaks {difference.theorem}" if difference.theorem else ""
+    trace = [f"    {i}  {msgspec.json.encode(op).decode()}" for i, op in enumerate(failure.trace.operations, 1)]
     return [
-        f"FAILED at operation {divergence.number}: {divergence.operation}{theorem}",
-        f"  {difference.field}" + (f" at slots {list(difference.slots)}" if difference.slots else ""),
-        f"    the target: {difference.target}",
-        f"    the spec:   {difference.spec}",
-        f"  {len(failure.trace.operations)} operations (of {failure.length} as found), pool of {failure.trace.slots}, "
-        f"seed {header.seed}:",
+        f"FAILED at operation {divergence.number}: {divergence.operation}",
+        f"  violates {divergence.theorem} {divergence.claim}",
+        f"  {divergence.field}" + (f" of slots {list(divergence.slots)}" if divergence.slots else ""),
+        f"    the target: {divergence.target}",
+        f"    the spec:   {divergence.spec}",
+        *([f"    {divergence.note}"] if divergence.note else []),
+        f"  {len(failure.trace.operations)} operations (of {failure.length} as found) on a pool of "
+        f"{failure.trace.slots}, seed {header.seed}:",
         *trace,
         *([f"  saved: {failure.path}"] if failure.path is not None else []),
         f"  reproduce: {failure.reproduce}",

@@ -62,7 +62,7 @@ def _version_option(
 
 
 def is_wrong_use(error: Exception) -> bool:
-    """Is this one of our typed errors, or about a file? A failed assertion is none: it is ours, and is shown in full."""
+    """One of our typed errors, or about a file? A failed assertion is none: it is ours, and is shown in full."""
     if isinstance(error, OSError) and error.filename is not None:
         return True
     return type(error).__module__.partition(".")[0] == "poolproof" and not isinstance(error, AssertionError)

@@ -48,20 +48,23 @@ def replay(
 def _replay_saved(path: Path, as_json: bool) -> None:
     import shlex
 
-    from poolproof.fuzz.driver import drive
+    import msgspec
+
     from poolproof.fuzz.loading import load_target
+    from poolproof.fuzz.runs import run_trace
     from poolproof.fuzz.traces import read_trace
 
     trace = read_trace(path)
     header = trace.header
-    run = drive(load_target(header.target), trace)
+    run = run_trace(load_target(header.target), trace)
     found = run.divergence
     again = shlex.join(["poolproof", "replay", str(path)])
-    same = found is not None and found.signature == (header.action, header.field)
+    same = found is not None and (found.theorem, found.claim) == (header.theorem, header.claim)
     if as_json:
         plain: dict[str, Any] = {"kind": "saved", "verdict": "passed" if found is None else "failed"}
-        plain |= {"target": header.target, "operations": len(trace.operations), "checked": run.tally.checked}
-        plain |= {"same_failure": same, "failure": None if found is None else found.plain(), "reproduce": again}
+        plain |= {"target": header.target, "operations": len(trace.operations), "checked": run.checked}
+        plain |= {"same_failure": same, "reproduce": again}
+        plain["failure"] = None if found is None else msgspec.to_builtins(found, enc_hook=str)
         print_json(plain)
     else:
         what = f"{header.target}, {len(trace.operations)} operations on a pool of {trace.slots}"

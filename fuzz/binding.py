@@ -73,6 +73,24 @@ class Binding:
         """`FullTarget.clear`."""
         return self._tell(self.target.clear, None, None)
 
+    def available(self) -> int:
+        """`FullTarget.available`."""
+        return self._read(self.target.available)  # type: ignore[no-any-return]
+
+    def snapshot(self) -> Any:
+        """`FullTarget.snapshot`."""
+        return self._read(self.target.snapshot)
+
+    def check(self) -> list[Any]:
+        """`FullTarget.check`."""
+        return list(self._read(self.target.check))
+
+    def _read(self, method: Callable[[], Any]) -> Any:
+        try:
+            return method()
+        except Exception as error:
+            raise Crashed(f"{method.__name__} raised {_told(error)}") from error
+
     def _ask(self, method: Callable[..., Any], n: int, holder: int | None) -> list[int] | None:
         try:
             raw = method(n) if holder is None or not self._holders else method(n, holder=holder)

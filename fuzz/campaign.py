@@ -10,9 +10,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
+import msgspec
+
 from poolproof.fuzz.canaries import CANARIES, Canary
+from poolproof.fuzz.coverage import Coverage
 from poolproof.fuzz.divergence import Divergence
-from poolproof.fuzz.driver import drive
 from poolproof.fuzz.errors import SettingError
 from poolproof.fuzz.generate import (
     RandomSource,
@@ -23,14 +25,28 @@ from poolproof.fuzz.generate import (
     draw_swarm,
 )
 from poolproof.fuzz.loading import LoadedTarget, load_target
+from poolproof.fuzz.runs import run_trace
 from poolproof.fuzz.shrink import note_failure, shrink
-from poolproof.fuzz.tally import Tally
 from poolproof.fuzz.targets import Profile
 from poolproof.fuzz.traces import Header, Trace, save_trace
 
 DEFAULT_OPS: Final = 200_000
 CANARY_OPS: Final = 100_000
 """How many checked operations a campaign has to find its canary."""
+
+_NEEDS: Final = {
+    "alloc": "",
+    "free": "",
+    "retire": "retire",
+    "reclaim": "retire",
+    "transfer": "transfer",
+    "open_group": "groups",
+    "reserve": "groups",
+    "take": "groups",
+    "close_group": "groups",
+    "clear": "clear",
+}
+"""The capability that a target needs for each action of the spec."""
 
 Progress = Callable[[str, int, int], None]
 """Called with what is done now, how much of it, and of how much."""
@@ -79,7 +95,8 @@ class CampaignResult:
         seed: the seed; with `operations` it determines everything but the times.
         runs: pools driven.
         seconds: time spent on the target, shrinking and the canary not counted.
-        tally: what was checked.
+        operations: operations done or refused by target and spec alike, and compared.
+        coverage: what was exercised.
         profile: what the target offers and promises.
         canary: whether the campaign can see.
         failure: the first failure; None where there is none.
@@ -89,15 +106,11 @@ class CampaignResult:
     seed: int
     runs: int
     seconds: float
-    tally: Tally
+    operations: int
+    coverage: Coverage
     profile: Profile
     canary: CanaryVerdict
     failure: Failure | None = field(default=None)
-
-    @property
-    def operations(self) -> int:
-        """Checked operations."""
-        return self.tally.checked
 
     @property
     def rate(self) -> float:
@@ -108,6 +121,12 @@ class CampaignResult:
     def passed(self) -> bool:
         """No failure, and the canary was found."""
         return self.failure is None and self.canary.found
+
+    @property
+    def unreached(self) -> list[str]:
+        """Actions of the spec never done, and guards that never said no, though the target can make them."""
+        capable = {action for action, need in _NEEDS.items() if not need or need in self.profile.capabilities}
+        return self.coverage.unreached(frozenset(capable))
 
     @property
     def reproduce(self) -> str:
@@ -125,17 +144,16 @@ class CampaignResult:
             "runs": self.runs,
             "seconds": round(self.seconds, 3),
             "operations_per_second": round(self.rate),
-            "operation_counts": dict(sorted(self.tally.operations.items())),
-            "coverage": self.tally.coverage(self.profile),
-            "uncovered": self.tally.uncovered(self.profile),
+            "coverage": self.coverage.plain(),
+            "unreached": self.unreached,
             "capabilities": sorted(self.profile.capabilities),
             "unclaimed": self.profile.unclaimed,
-            "skipped": dict(sorted(self.tally.skipped.items())),
             "canary": {"name": self.canary.name, "found": self.canary.found, "operations": self.canary.operations},
             "failure": None
             if failure is None
             else {
-                **failure.divergence.plain(),
+                **msgspec.to_builtins(failure.divergence, enc_hook=str),
+                "message": str(failure.divergence),
                 "length": len(failure.trace.operations),
                 "found_length": failure.length,
                 "saved": None if failure.path is None else str(failure.path),
@@ -171,26 +189,26 @@ def run_campaign(
     budget = _budget(ops, seconds)
     loaded = load_target(target)
     show = progress or (lambda what, done, of: None)
-    tally, runs, found = Tally(), 0, None
+    coverage, checked, runs, found = Coverage(), 0, 0, None
     started = perf_counter()
     for trace in draw_traces(target, loaded.profile, seed):
-        run = drive(loaded, trace)
+        run = run_trace(loaded, trace, coverage=coverage)
         runs += 1
-        tally.add(run.tally)
+        checked += run.checked
         elapsed = perf_counter() - started
-        show(target, *((tally.checked, budget) if seconds is None else (int(elapsed), int(budget))))
+        show(target, *((checked, budget) if seconds is None else (int(elapsed), int(budget))))
         if run.divergence is not None:
             found = trace, run.divergence
-        if found or (tally.checked >= budget if seconds is None else elapsed >= budget):
+        if found or (checked >= budget if seconds is None else elapsed >= budget):
             break
     elapsed = perf_counter() - started
     failure = None
     if found:
         show("shrinking", 0, 1)
-        failure = _failure(loaded, *found, save_dir, reproduce_campaign(target, seed, tally.checked))
+        failure = _failure(loaded, *found, save_dir, reproduce_campaign(target, seed, checked))
     show("canary", 0, 1)
     verdict = look_for_canary(loaded.profile, seed)
-    return CampaignResult(target, seed, runs, elapsed, tally, loaded.profile, verdict, failure)
+    return CampaignResult(target, seed, runs, elapsed, checked, coverage, loaded.profile, verdict, failure)
 
 
 def _budget(ops: int | None, seconds: float | None) -> Any:
@@ -224,7 +242,7 @@ def _failure(loaded: LoadedTarget, trace: Trace, divergence: Divergence, save_di
     if save_dir is None:
         return Failure(divergence, short, length, None, again)
     name = re.sub(r"[^A-Za-z0-9]+", "-", loaded.name).strip("-")
-    path = save_dir / f"{name}-seed-{short.header.seed}-{short.header.action}-{short.header.field}.jsonl"
+    path = save_dir / f"{name}-seed-{short.header.seed}-{short.header.theorem}.jsonl"
     save_trace(short, path)
     return Failure(divergence, short, length, path, shlex.join(["poolproof", "replay", str(path)]))
 
@@ -250,8 +268,8 @@ def look_for_canary(profile: Profile, seed: int, canary: Canary | None = None) -
     shared = Profile(loaded.profile.capabilities & profile.capabilities, loaded.profile.promises & profile.promises)
     checked = 0
     for trace in draw_traces(canary.name, shared, seed):
-        run = drive(loaded, trace, shared)
-        checked += run.tally.checked
+        run = run_trace(loaded, trace, shared)
+        checked += run.checked
         if run.divergence is not None or checked >= CANARY_OPS:
             return CanaryVerdict(canary.name, run.divergence is not None, checked)
     raise AssertionError("draw_traces has no end")

@@ -44,7 +44,7 @@ WRONGLY_DONE: Final = {
 
 WRONGLY_REFUSED: Final = {
     "alloc": claim_of(spec.capacity_n_means_that_n_allocs_succeed),
-    "reserve": claim_of(spec.capacity_n_means_that_n_reservations_succeed),
+    "open_group": claim_of(spec.capacity_n_means_that_n_reservations_succeed),
     "take": claim_of(spec.a_reserve_of_n_means_that_n_takes_succeed),
     "free": claim_of(spec.a_live_handle_can_always_be_given_back),
     "retire": claim_of(spec.a_live_handle_can_always_be_given_back),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from poolproof.fuzz.binding import Binding
+from poolproof.fuzz.errors import TargetError
 from poolproof.spec.slots import Owner, Slots
 
 TABLES: Final = ("owner", "holder", "tenancy")
@@ -45,14 +46,14 @@ class FullComparison:
     def __init__(self, binding: Binding, state: Slots) -> None:
         self._state = state
         has = binding.profile.capabilities
-        self._snapshot = binding.target.snapshot if "snapshot" in has else None
-        self._available = binding.target.available if "available" in has else None
+        self._snapshot = binding.snapshot if "snapshot" in has else None
+        self._available = binding.available if "available" in has else None
         self._handles = binding.handles
         shown = self._snapshot() if self._snapshot is not None else None
         # What the target does not show is not compared.
-        self._tables = [name for name in TABLES if getattr(shown, name, None) is not None]
-        self._rosters = [name for name in ROSTERS if getattr(shown, name, None) is not None]
-        self._scalars = [name for name in SCALARS if getattr(shown, name, None) is not None]
+        self._tables = [name for name in TABLES if _is_shown(shown, name, sized=True)]
+        self._rosters = [name for name in ROSTERS if _is_shown(shown, name, sized=True)]
+        self._scalars = [name for name in SCALARS if _is_shown(shown, name, sized=False)]
         self._image = self._read_spec()
         self.after(True, ())
 
@@ -92,6 +93,13 @@ class FullComparison:
         for name, value in zip(SCALARS, image[2], strict=True):
             if name in self._scalars and getattr(shown, name) != value:
                 raise Mismatch(name, (), getattr(shown, name), value)
+
+
+def _is_shown(shown: Any, name: str, sized: bool) -> bool:
+    value = getattr(shown, name, None)
+    if sized and value is not None and not (hasattr(value, "__len__") and hasattr(value, "__iter__")):
+        raise TargetError(f"snapshot().{name} must be a sequence of ints, it is a {type(value).__name__}")
+    return value is not None
 
 
 def table_mismatch(name: str, target: Sequence[int], spec: Sequence[int]) -> Mismatch:

@@ -15,6 +15,8 @@ from poolproof.spec.language.source import is_guard, parse, statements
 
 _SPEC_FILE: Final = spec.__file__
 REPEATED: Final = "no item occurs twice"
+_SILENT: Final = {("reserve", "pool.group_is_open")}
+"""Guards that cannot say no here: the driver reserves only inside `open_group`."""
 
 
 class Coverage:
@@ -74,9 +76,9 @@ def _line_in_spec(trace: TracebackType | None) -> int:
 
 @cache
 def guards_of(action: str) -> dict[int, tuple[str, bool]]:
-    """The guards of an action by line: their text, and whether they are about the implementation's choice.
+    """The guards of an action by line: their text, and whether only a broken target makes them say no.
 
-    A guard about the choice says no only to a broken target. Line 0 is the rule of batches that no item occurs twice.
+    Those are the guards about the implementation's choice. Line 0 is the rule of batches that no item occurs twice.
     """
     item = spec.SPEC.action(action)
     chosen = {parameter.name for parameter in item.parameters if parameter.chosen}
@@ -89,7 +91,8 @@ def guards_of(action: str) -> dict[int, tuple[str, bool]]:
             names = {node.id for node in ast.walk(condition) if isinstance(node, ast.Name)}
             # "Owner FREE" says no to every slot when there is none left, which is how an alloc is refused.
             about_choice = bool(names & chosen) and "Owner" not in names
-            found[statement.lineno] = (ast.unparse(condition), about_choice)
+            text = ast.unparse(condition)
+            found[statement.lineno] = (text, about_choice or (action, text) in _SILENT)
     if any(batch.item.name == action for batch in spec.SPEC.batches):
         found[0] = (REPEATED, bool(chosen))
     return found

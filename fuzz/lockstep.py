@@ -81,7 +81,9 @@ class Lockstep:
         self._begin("reserve", "open_group", n)
         ids = self._called(self._binding.open_group, n)
         if ids is None and self.state.free_slots.size < n and not self.state.group_is_open:
-            self._note_lack(_RESERVE, SINK)
+            opened = self.state.copy()
+            spec.open_group(opened)
+            self._says_no(_RESERVE, opened, SINK)
         else:
             self._judge("open_group", spec.open_group, ids is not None)
         if ids is not None:
@@ -134,7 +136,7 @@ class Lockstep:
         if broken:
             self._fail("spec", (), "", broken, Claim("meta", broken[0]))
         if "check" in self._binding.profile.capabilities:
-            found = self._called(lambda: list(self._binding.target.check()))
+            found = self._called(self._binding.check)
             if found:
                 named = Claim(
                     getattr(found[0], "theorem", claims.HEALTHY.theorem), getattr(found[0], "name", claims.HEALTHY.name)
@@ -200,14 +202,14 @@ class Lockstep:
         if n == 0:
             return
         slot = roster.pick() if roster.size >= n else SINK
-        if not self._note_lack(item, holder, slot):
+        if not self._says_no(item, self.state, holder, slot):
             note = f"{roster.size} are at hand; {self._binding.refusal}"
             self._fail("verdict", (), "refused", "allowed", claims.WRONGLY_REFUSED[item.name], note)
 
-    def _note_lack(self, item: Any, *arguments: Any) -> bool:
+    def _says_no(self, item: Any, state: Slots, *arguments: Any) -> bool:
         """Does a guard of the action say no?"""
         try:
-            item.guards(self.state, *arguments)
+            item.guards(state, *arguments)
         except Refused as refusal:
             self._coverage.refuse(item.name, refusal)
             return True
@@ -223,6 +225,8 @@ class Lockstep:
     def _comparing(self, work: Callable[[], T], refused: bool = False) -> T:
         try:
             return work()
+        except Crashed as crash:
+            self._fail("crash", (), str(crash), "readable", claims.CRASHED)
         except Mismatch as found:
             claim = claims.NOTHING_CHANGED if refused else claims.RESULT[self._action]
             if not refused and found.field in claims.COUNTS:

@@ -19,12 +19,20 @@ from heapq import heappop, heappush
 from time import perf_counter
 from typing import Any, Final
 
-from poolproof.fuzz.checked_pool import CheckedPool, Slots
-from poolproof.fuzz.divergence import Divergence
+import msgspec
+
+from poolproof.fuzz.binding import Binding
+from poolproof.fuzz.coverage import Coverage
+from poolproof.fuzz.divergence import Diverged, Divergence
 from poolproof.fuzz.errors import SettingError
+from poolproof.fuzz.lockstep import Lockstep
 from poolproof.fuzz.mooncake import BLOCK_TOKENS, Request
 from poolproof.fuzz.prefix_cache import PrefixCache
+from poolproof.fuzz.slot_target import SlotPoolTarget
+from poolproof.fuzz.targets import profile_of
+from poolproof.fuzz.touched import TouchedComparison
 from poolproof.spec.arithmetic import ceil_div
+from poolproof.spec.slots import Owner
 
 DEFAULT_SLOTS: Final = 32_768
 """Slots of a replay's pool unless given: 16.8 million tokens."""
@@ -98,7 +106,7 @@ class ReplayResult:
             "seconds": round(self.seconds, 3),
             "steps_per_second": round(self.rate),
             "virtual_seconds": round(self.virtual_seconds, 3),
-            "violations": [violation.plain() for violation in self.violations],
+            "violations": [msgspec.to_builtins(violation, enc_hook=str) for violation in self.violations],
         }
 
 
@@ -109,7 +117,7 @@ class _Running:
     number: int
     pinned: tuple[int, ...]
     fills: tuple[int, ...]
-    slots: Slots
+    slots: list[int]
 
 
 def replay_requests(
@@ -135,11 +143,11 @@ def replay_requests(
     started = perf_counter()
     try:
         replay.run(requests, progress or (lambda what, done, of: None))
-    except Divergence as divergence:
-        replay.result.violations.append(divergence)
+    except Diverged as diverged:
+        replay.result.violations.append(msgspec.structs.replace(diverged.divergence, number=replay.pool.checked))
     result = replay.result
     result.seconds = perf_counter() - started
-    result.steps, result.peak = replay.pool.steps, replay.pool.pool.stats().peak
+    result.steps, result.peak = replay.pool.checked, replay.peak
     return result
 
 
@@ -147,12 +155,24 @@ class _Replay:
     """The state of a replay."""
 
     def __init__(self, slots: int, full_every: int) -> None:
-        self.pool = CheckedPool(slots, full_every)
+        self._target = SlotPoolTarget(slots)
+        binding = Binding(self._target, profile_of(self._target, "slot-pool"))
+        self.pool = Lockstep(
+            binding,
+            slots,
+            Coverage(),
+            lambda bound, state: TouchedComparison(bound, state, self._target.pool, full_every),
+        )
         self.result = ReplayResult(slots)
         self._cache = PrefixCache()
         self._running: dict[int, _Running] = {}
         self._ends: list[tuple[int, int]] = []  # (when in us, number of the request)
         self._now = 0
+
+    @property
+    def peak(self) -> int:
+        """Most slots in use at once so far."""
+        return self._target.pool.stats().peak
 
     def run(self, requests: Sequence[Request], progress: Progress) -> None:
         """Let all requests arrive and end."""
@@ -167,7 +187,7 @@ class _Replay:
             self._end_due(self._now)
         if requests:
             self.result.virtual_seconds = self._now / 1e6 - requests[0].timestamp / 1e3
-        self.pool.compare_all()
+        self.pool.check_health()
 
     def _arrive(self, number: int, request: Request) -> None:
         self.result.requests += 1
@@ -188,7 +208,7 @@ class _Replay:
         heappush(self._ends, (self._now + missed * _PREFILL_US + request.output_length * _DECODE_US, number))
 
     def _make_room(self, need: int) -> None:
-        short = need - self.pool.free_slots
+        short = need - self._target.pool.capacity()
         if 0 < short <= self._cache.evictable:
             self.pool.free(self._cache.evict(short), _CACHE)
             self.result.evictions += short
@@ -200,13 +220,13 @@ class _Replay:
     def _end(self, request: _Running) -> None:
         """Donate what the cache has not got, free the rest, unpin."""
         new = [i for i, block in enumerate(request.fills) if block not in self._cache]
-        given = request.slots[new]
+        given = [request.slots[i] for i in new]
         if new:
-            self.pool.donate(given, request.number, _CACHE)
+            self.pool.transfer(given, request.number, Owner.CACHE, _CACHE)
         kept = set(new)
-        rest = [i for i in range(len(request.slots)) if i not in kept]
+        rest = [slot for i, slot in enumerate(request.slots) if i not in kept]
         if rest:
-            self.pool.free(request.slots[rest], request.number)
+            self.pool.free(rest, request.number)
         self._cache.touch([block for i, block in enumerate(request.fills) if i not in kept])
-        self._cache.insert([request.fills[i] for i in new], given.tolist())
+        self._cache.insert([request.fills[i] for i in new], given)
         self._cache.unpin(request.pinned)

@@ -1,7 +1,6 @@
 """A failing trace made short: with Hypothesis where it is installed and gets there, else by leaving out chunks.
 
-Both are deterministic. A shorter trace counts only if it fails in the same way: the same kind of operation, and the
-same field.
+Both are deterministic. A shorter trace counts only if it violates the same claim.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from poolproof.fuzz.divergence import Divergence
-from poolproof.fuzz.driver import drive
 from poolproof.fuzz.events import Schedule
 from poolproof.fuzz.loading import LoadedTarget
+from poolproof.fuzz.runs import run_trace
 from poolproof.fuzz.targets import Profile
 from poolproof.fuzz.traces import Trace
 
@@ -42,13 +41,13 @@ def shrink(
     """
 
     def failure(candidate: Trace) -> Divergence | None:
-        found = drive(target, candidate, profile).divergence
-        return found if found is not None and found.signature == divergence.signature else None
+        found = run_trace(target, candidate, profile).divergence
+        return found if found is not None and found.is_like(divergence) else None
 
     def fails(candidate: Trace) -> bool:
         return failure(candidate) is not None
 
-    cut = trace.with_(trace.operations[: divergence.number + 1])
+    cut = trace.with_(trace.operations[: divergence.number])
     best = cut if fails(cut) else trace
     best = _fewer(best, fails)
     best = _smaller(best, fails)
@@ -61,8 +60,9 @@ def shrink(
 
 def note_failure(trace: Trace, divergence: Divergence) -> Trace:
     """The trace with this failure in its header."""
-    action, field = divergence.signature
-    return trace.with_(step=divergence.number, action=action, field=field, message=str(divergence))
+    return trace.with_(
+        step=divergence.number, theorem=divergence.theorem, claim=divergence.claim, message=str(divergence)
+    )
 
 
 def _fewer(trace: Trace, fails: Fails) -> Trace:

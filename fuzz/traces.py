@@ -29,9 +29,10 @@ class Header(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
         sizes: usable slots by sub-pool, "" where there is only one.
         schedule: when steps in flight complete.
         seed: the seed of the campaign that found it; None for a trace made by hand.
-        step: number of the failing operation, counted from 0; None where none fails.
-        action: the kind of operation that fails.
-        field: what target and spec disagree about.
+        step: number of the failing operation, counted from 1 (one past the last: the closing check); None where none
+            fails.
+        theorem: number of the violated invariant.
+        claim: name of the violated claim.
         message: the failure in words.
     """
 
@@ -42,8 +43,8 @@ class Header(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     schedule: Schedule = Schedule()
     seed: int | None = None
     step: int | None = None
-    action: str = ""
-    field: str = ""
+    theorem: str = ""
+    claim: str = ""
     message: str = ""
 
 

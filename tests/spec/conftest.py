@@ -16,7 +16,6 @@ MakeModule = Callable[[str], ModuleType]
 @pytest.fixture
 def module(tmp_path: Path) -> MakeModule:
     """Import a module from text; its source stays at hand for as long as the test runs."""
-
     return lambda text: import_text(tmp_path, text)
 
 
@@ -33,11 +32,12 @@ def pool_spec(module: MakeModule) -> Callable[..., ModuleType]:
 @pytest.fixture
 def function(pool_spec: Callable[..., ModuleType]) -> Callable[[str, str], ModuleType]:
     """A spec with one more function of a kind, given by its body; the line marked `# here` can be found again."""
+    parameters = "(pool: Pool, slot: Slot, other: Slot, holder: Holder, amount: Int)"
     heads = {
-        "action": "@action\ndef act(pool: Pool, slot: Slot, other: Slot, holder: Holder, amount: Int) -> None:",
-        "define": "@define\ndef look(pool: Pool, slot: Slot, other: Slot, holder: Holder, amount: Int) -> Bool:",
+        "action": f"@action\ndef act{parameters} -> None:",
+        "define": f"@define\ndef look{parameters} -> Bool:",
         "invariant": "@invariant('I1')\ndef holds(pool: Pool) -> Bool:",
-        "theorem": "@theorem('I1')\ndef holds(pool: Pool, slot: Slot, other: Slot, holder: Holder, amount: Int) -> Bool:",
+        "theorem": f"@theorem('I1')\ndef holds{parameters} -> Bool:",
     }
 
     def make(kind: str, body: str, **more: str) -> ModuleType:

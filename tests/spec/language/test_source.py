@@ -79,7 +79,7 @@ REJECTED = {
     "guard that is none": (
         "action",
         "and_(amount > 0, pool.is_open)  # here",
-        "neither a guard nor an effect; was require",
+        "neither a guard nor an effect; was",
     ),
     "definition as guard": ("action", "is_good(pool)  # here", "is_good(pool) is neither a guard nor an effect"),
     "effect in a value": ("action", "x = pool.free.remove(slot)  # here", ".remove(...) is an effect and stands as a"),
@@ -105,12 +105,12 @@ REJECTED = {
     "require by another name": (
         "action",
         "x = demand(amount > 0)  # here",
-        "demand(...) is require; call it by its own",
+        "demand(...) is require; call it by",
     ),
     "implies by another name": (
         "theorem",
         "return so(pool.is_open, amount > 0)  # here",
-        "so(...) is implies; call it",
+        "so(...) is implies; call",
     ),
     "definition by another name": ("theorem", "return fine(pool)  # here", "fine(...) is neither of the spec language"),
 }

@@ -102,7 +102,8 @@ def item_of(function: Any) -> Item:
 
 
 def _register(function: F, kind: str, tags: tuple[str, ...] = (), of: Any = None, listed: bool = True) -> F:
-    check_source(function, effects_allowed=kind in ("action", "initial"))
+    node = check_source(function, effects_allowed=kind in ("action", "initial"))
+    function.__spec_node__ = node  # type: ignore[attr-defined]
     item = Item(kind, function, tags, of)
     function.__spec_item__ = item  # type: ignore[attr-defined]
     if listed:

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+
 import poolproof as pp
 
 BATCHES = (1, 16, 256)

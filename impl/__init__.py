@@ -3,10 +3,10 @@
     import poolproof as pp
 
     pool = pp.SlotPool(1024)
-    ids = pool.alloc(16, holder=7)                                            # int64 ids; PoolExhausted
-    pool.transfer(ids[:4], holder=7, to=pp.Owner.CACHE, heir=3)               # a request donates to the prefix cache
-    pool.free(ids[4:], holder=7)                                              # double, foreign, stray ids: InvalidFree
-    assert pool.check() == []                                                 # the spec's invariants, by name
+    ids = pool.alloc(16, holder=7)                               # int64 ids, or PoolExhausted
+    pool.transfer(ids[:4], holder=7, to=pp.Owner.CACHE, heir=3)  # a request donates to the prefix cache
+    pool.free(ids[4:], holder=7)                                 # double, foreign, stray ids: InvalidFree
+    assert pool.check() == []                                    # the spec's invariants, by name
 
 Names are loaded on first use: importing poolproof imports neither numpy nor torch nor the spec.
 """

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, SupportsIndex, TypeAlias
 import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
+
 from poolproof.errors import InvalidHolder
 from poolproof.owner import Owner
 from poolproof.slot_key import MAX_HOLDER

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import numpy as np
+
 from poolproof.errors import SpecViolation
 from poolproof.spec import slots as spec
 from poolproof.spec.language import Refused

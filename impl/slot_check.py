@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from poolproof.slot_key import (
     CACHE,
     FREE,
@@ -161,13 +162,6 @@ def _tenancies(pool: SlotPool) -> Iterator[Violation]:
         yield Violation("I3", "tenancies_are_numbered_from_zero", text)
 
 
-def _marks(pool: SlotPool) -> Iterator[Violation]:
-    wanted = np.arange(len(pool._marks))
-    if not np.array_equal(pool._marks, wanted) or pool._marks_bytes != wanted.tobytes():
-        text = "the marks of the duplicate check are not 0, 1, 2, ..."
-        yield Violation("I2", "only_a_live_handle_can_be_given_back", text)
-
-
 _CLAIMS: Final[tuple[Callable[[SlotPool], Iterator[Violation]], ...]] = (
     _places,
     _sink,
@@ -178,5 +172,4 @@ _CLAIMS: Final[tuple[Callable[[SlotPool], Iterator[Violation]], ...]] = (
     _counters,
     _conservation,
     _tenancies,
-    _marks,
 )

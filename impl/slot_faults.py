@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+
 from poolproof.errors import Fault
 from poolproof.slot_key import PENDING, are_tenants
 

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from poolproof.owner import Owner
 
 NOBODY: Final = -1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from poolproof.arguments import Ids, as_count, as_holder, as_ids, as_int, as_owner
 from poolproof.errors import (
     Fault,
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
 
 _OPERATIONS: Final = ("alloc", "free", "retire", "reclaim", "transfer", "open_group", "take", "close_group", "clear")
 _PENDING_BYTES: Final = PENDING.to_bytes(8, byteorder)
+_PLACES_KEPT: Final = 4096
+_PLACES: Final = np.arange(_PLACES_KEPT)
+_PLACES_BYTES: Final = _PLACES.tobytes()
 _NO_SLOTS: Final = np.empty(0, np.int64)
 _NO_THREAD: Final = 0
 
@@ -83,8 +87,6 @@ class SlotPool:
         "_in_pending",
         "_in_requests",
         "_keys",
-        "_marks",
-        "_marks_bytes",
         "_peak",
         "_refusals",
         "_reserve",
@@ -112,9 +114,6 @@ class SlotPool:
     _in_pending: int
     _stamp: NDArray[np.int64]
     """[total]: scratch of the duplicate check; any content is as good as any other."""
-    _marks: NDArray[np.int64]
-    """0, 1, 2, ... as far as twice the longest batch so far; _marks_bytes is a copy of its memory."""
-    _marks_bytes: bytes
 
     def __init__(self, slots: int, *, shadow: bool = False) -> None:
         self._slots = as_count("slots", slots)
@@ -124,7 +123,6 @@ class SlotPool:
         self._tenancies = Tenancies(self._slots + 1)
         self._stack = np.empty(self._slots, np.int64)
         self._stamp = np.empty(self._slots + 1, np.int64)
-        self._marks, self._marks_bytes = _NO_SLOTS, b""
         self._calls = dict.fromkeys(_OPERATIONS, 0)
         self._refusals = dict.fromkeys(_OPERATIONS, 0)
         self._thread = _NO_THREAD
@@ -566,13 +564,10 @@ class SlotPool:
     def _check_distinct(self, ids: NDArray[np.int64], step: tuple[Any, ...]) -> None:
         """Each id notes its place in the batch; an id listed twice keeps only one of the two."""
         n = len(ids)
-        if n > len(self._marks):
-            self._marks = np.arange(2 * n)
-            self._marks_bytes = self._marks.tobytes()
-        marks = self._marks[:n]
+        marks = _PLACES[:n] if n <= _PLACES_KEPT else np.arange(n)
         self._stamp[ids] = marks
         stamped = self._stamp.take(ids, None, None, "clip")
-        if stamped.tobytes() != self._marks_bytes[: 8 * n]:
+        if stamped.tobytes() != (_PLACES_BYTES[: 8 * n] if n <= _PLACES_KEPT else marks.tobytes()):
             raise self._refused_ids((Fault.DUPLICATE, np.unique(ids[stamped != marks])), step)
 
     def _checked_holder(self, operation: str, name: str, holder: int) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import poolproof
 import pytest
+
+import poolproof
 
 
 def modules_after(code: str) -> set[str]:

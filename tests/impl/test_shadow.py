@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import poolproof as pp
 import pytest
+
+import poolproof as pp
 from poolproof import Owner, SlotPool
 from poolproof.slot_key import FREE, PENDING, REQUEST, RESERVED, key_of
 
@@ -32,6 +33,10 @@ def set_to(name: str, value: Any) -> Callable[[SlotPool], None]:
 
 def bump_a_tenancy(pool: SlotPool) -> None:
     pool._tenancies.ended[3] += 1
+
+
+def lose_slots_and_group(pool: SlotPool) -> None:
+    pool._head, pool._group = 11, None
 
 
 DAMAGE: list[tuple[str, Callable[[SlotPool], None], str, list[int], Any, Any]] = [
@@ -80,6 +85,7 @@ UNSOUND_REFUSALS: list[tuple[str, Callable[[SlotPool], None], Callable[[SlotPool
     ("reclaim", put("_keys", 5, FREE), lambda pool: pool.reclaim([5])),
     ("transfer", put("_keys", 1, FREE), lambda pool: pool.transfer([1], holder=1, to=Owner.CACHE, heir=2)),
     ("alloc", set_to("_head", 12), lambda pool: pool.alloc(1)),
+    ("open_group", lose_slots_and_group, lambda pool: pool.open_group(4)),
     ("try_alloc", set_to("_head", 11), lambda pool: pool.try_alloc(4)),
     ("take", set_to("_reserve_head", 3), lambda pool: pool._group.take(2)),  # type: ignore[union-attr]
 ]

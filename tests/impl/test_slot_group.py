@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import poolproof as pp
 import pytest
+
+import poolproof as pp
 from poolproof import Owner, SlotPool
 
 
@@ -87,6 +88,7 @@ def test_a_dead_group_stays_dead(pool: SlotPool, end: str) -> None:
                 with pytest.raises(pp.GroupError, match="closed"):
                     call()
             assert pool.snapshot() == before
+            assert (pool.stats().refusals["take"], pool.stats().refusals["close_group"]) == (2, 1)
             assert (group.remaining, group.is_open) == (0, False)
             assert (other.remaining, other.is_open) == (1, True)
     assert pool.check() == []

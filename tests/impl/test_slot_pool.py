@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from poolproof import Owner, SlotPool
 from poolproof.spec import slots as spec
 
@@ -194,6 +195,7 @@ def test_clear_frees_everything_and_kills_every_handle(pool: SlotPool) -> None:
 
 
 def test_stats_count_slots_and_calls(pool: SlotPool) -> None:
+    assert pool.stats().peak == 0
     ids = pool.alloc(5, holder=1)
     pool.transfer(ids[:1], holder=1, to=Owner.CACHE, heir=2)
     pool.retire(ids[1:3], holder=1)
@@ -209,8 +211,22 @@ def test_stats_count_slots_and_calls(pool: SlotPool) -> None:
         "open_group": 1, "take": 1, "close_group": 0, "clear": 0,
     }  # fmt: skip
     assert stats.refusals == dict.fromkeys(stats.operations, 0) | {"alloc": 1}
+    group.close()
+    pool.free(ids[3:], holder=1)
     pool.clear()
-    assert (pool.stats().peak, pool.stats().operations["clear"]) == (7, 1)
+    assert pool.stats().peak == 7
+    assert [pool.stats().operations[name] for name in ("close_group", "free", "clear")] == [1, 1, 1]
+
+
+def test_slots_go_to_request_0_unless_told_otherwise(pool: SlotPool) -> None:
+    group = pool.open_group(1)
+    for ids in (pool.alloc(1), pool.try_alloc(1), group.take(1)):
+        assert pool.holders()[ids].tolist() == [0]
+        pool.free(ids)
+    ids = pool.alloc(1)
+    assert pool.is_live(ids, pool.tenancy(ids)).all()
+    pool.retire(ids)
+    assert pool.stats().pending == 1
 
 
 def test_the_same_calls_give_the_same_slots() -> None:

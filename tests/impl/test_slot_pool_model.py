@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import poolproof as pp
 import pytest
+
+import poolproof as pp
 from poolproof import Owner, SlotPool
 from poolproof.slot_group import Group
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import poolproof as pp
 import pytest
+
+import poolproof as pp
 from poolproof import Fault, Owner, SlotPool
 
 SLOTS = 12
@@ -83,6 +84,18 @@ def test_ids_that_cannot_be_reclaimed(pool: SlotPool, ids: Any, fault: Fault, na
     assert (error.operation, error.fault, error.ids) == ("reclaim", fault, named)
 
 
+@pytest.mark.parametrize("at", [0, 4094, 4095, 4096, 4998])
+def test_one_duplicate_in_a_long_list_is_seen(at: int) -> None:
+    pool = SlotPool(5000)
+    ids = pool.alloc(5000)
+    twice = ids.copy()
+    twice[at] = ids[-1]
+    for n in (5000, 5000 - at):
+        error = refused(pool, pp.InvalidFree, lambda n=n: pool.free(twice[-n:]))
+        assert (error.fault, error.ids) == (Fault.DUPLICATE, (ids[-1],))
+    pool.free(ids)
+
+
 def test_a_second_free_is_refused(pool: SlotPool) -> None:
     pool.free(3, holder=1)
     assert refused(pool, pp.InvalidFree, lambda: pool.free(3, holder=1)).fault is Fault.NOT_OWNED
@@ -149,6 +162,7 @@ def test_exhaustion_says_the_numbers(pool: SlotPool) -> None:
 def test_a_group_needs_its_slots_now(pool: SlotPool) -> None:
     error = refused(pool, pp.PoolExhausted, lambda: pool.open_group(5))
     assert (error.need, error.have) == (5, 4)
+    assert pool.stats().refusals["open_group"] == 1
     assert pool.open_group(4).remaining == 4
 
 

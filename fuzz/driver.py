@@ -32,7 +32,7 @@ from poolproof.fuzz.picks import resolve
 from poolproof.spec.slots import Owner
 
 T = TypeVar("T")
-HEALTH_EVERY: Final = 100
+HEALTH_EVERY: Final = 250
 """How many operations lie between two checks of all invariants."""
 
 _OWNERS: Final = {owner.name.lower(): owner for owner in Owner}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from operator import index
 from typing import Any, Final
 
-WATCHED: Final = 8
+WATCHED: Final = 4
 _SCRIBBLE: Final = -7
 
 
@@ -35,22 +37,22 @@ class Handles:
     __slots__ = ("_watched",)
 
     def __init__(self) -> None:
-        self._watched: deque[tuple[Any, list[int]]] = deque()
+        self._watched: deque[tuple[Any, Callable[[], list[int]], list[int]]] = deque()
 
     def note(self, raw: Any, ids: list[int]) -> None:
         """Watch what was handed out; `ids` are its plain ids now."""
         if not ids or not hasattr(raw, "__setitem__"):
             return
-        self._watched.append((raw, ids.copy()))
+        self._watched.append((raw, getattr(raw, "tolist", None) or partial(list, raw), ids.copy()))
         if len(self._watched) > WATCHED:
-            _overwrite(*self._watched.popleft())
+            old, _, was = self._watched.popleft()
+            _overwrite(old, was)
 
     def find_changed(self) -> tuple[list[int], list[int]] | None:
         """Something handed out that has changed since: its ids then and now."""
-        for raw, ids in self._watched:
-            now = raw.tolist() if hasattr(raw, "tolist") else list(raw)
-            if now != ids:
-                return ids, now
+        for _, read, ids in self._watched:
+            if read() != ids:
+                return ids, read()
         return None
 
 

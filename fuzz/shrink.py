@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from poolproof.fuzz.divergence import Divergence
 from poolproof.fuzz.events import Schedule
 from poolproof.fuzz.loading import LoadedTarget
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 Fails = Callable[[Trace], bool]
 
+_ROUNDS = 4
 _COARSE = 4
 """Hypothesis takes seconds on hundreds of operations, so runs of this many are left out before it is asked."""
 
@@ -48,10 +51,14 @@ def shrink(
         return failure(candidate) is not None
 
     cut = trace.with_(trace.operations[: divergence.number])
-    best = cut if fails(cut) else trace
-    best = _fewer(best, fails)
-    best = _smaller(best, fails)
-    best = leave_out_chunks(_plainer(best, fails), fails)
+    best, before = cut if fails(cut) else trace, None
+    for _ in range(_ROUNDS):
+        if best == before:
+            break
+        before = best
+        best = _fewer(best, fails)
+        best = _renumbered(_smaller(best, fails), fails)
+        best = leave_out_chunks(_plainer(best, fails), fails)
     found = failure(best)
     if found is None:  # the target is not deterministic
         return trace, divergence
@@ -112,6 +119,18 @@ def _smaller(trace: Trace, fails: Fails) -> Trace:
         if fails(candidate):
             return candidate
     return best
+
+
+def _renumbered(trace: Trace, fails: Fails) -> Trace:
+    """Holders numbered from 0 in the order in which they occur, where the trace still fails."""
+    numbers: dict[int, int] = {}
+    operations: list[Any] = []
+    for operation in trace.operations:
+        old = {name: getattr(operation, name) for name in ("holder", "heir") if getattr(operation, name, -1) >= 0}
+        new = {name: numbers.setdefault(number, len(numbers)) for name, number in old.items()}
+        operations.append(msgspec.structs.replace(operation, **new))
+    candidate = trace.with_(operations)
+    return candidate if fails(candidate) else trace
 
 
 def leave_out_chunks(trace: Trace, fails: Fails, least: int = 1) -> Trace:

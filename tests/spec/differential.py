@@ -8,7 +8,7 @@ from typing import Any
 
 from poolproof.proofs.concrete import run
 from poolproof.proofs.lowered import lowered_claim, lowered_step, observed
-from poolproof.spec.language import IllDefined, Map, Set, State, fields_of
+from poolproof.spec.language import IllDefined, Map, Refused, Set, State, fields_of
 from poolproof.spec.language.sorts import is_enumeration, is_id
 
 
@@ -65,14 +65,25 @@ class Chance:
         """Any arguments, good or bad."""
         return tuple(self.value(state, p.sort) for p in parameters)
 
-    def after(self, item: Any, state: State) -> tuple[State, tuple[Any, ...]]:
-        """A state after one random step that was allowed (the same state where none of forty was)."""
-        for _ in range(40):
+    def allowed(self, item: Any, state: State, tries: int = 60) -> tuple[Any, ...] | None:
+        """Arguments that the guards let pass, or None where some tries found none."""
+        for _ in range(tries):
             arguments = self.arguments(state, item.parameters)
-            outcome = run(self.spec, item, state, arguments)
-            if outcome.after is not None:
-                return outcome.after, arguments
-        return state, self.arguments(state, item.parameters)
+            try:
+                item.guards(state, *arguments)
+            except (Refused, IllDefined):
+                continue
+            return arguments
+        return None
+
+    def after(self, item: Any, state: State) -> tuple[State, tuple[Any, ...]]:
+        """A state after one random step that was allowed, with its arguments; the same state where none was found."""
+        arguments = self.allowed(item, state)
+        if arguments is not None:
+            after = run(self.spec, item, state, arguments).after
+            if after is not None:
+                return after, arguments
+        return state, arguments or self.arguments(state, item.parameters)
 
 
 def compare_step(spec: Any, item: Any, state: State, arguments: tuple[Any, ...], where: str) -> str:

@@ -22,8 +22,6 @@ WITNESS = (7, 3)
 
 PAIRS: tuple[tuple[Callable[..., int], Callable[..., int]], ...] = (
     (arithmetic.ceil_div, twins.ceil_div_rounds_down),
-    (arithmetic.round_up, twins.round_up_rounds_down),
-    (arithmetic.shortfall, twins.shortfall_goes_below_zero),
 )
 
 

@@ -78,7 +78,7 @@ def _reject_idle_patterns(only: Sequence[str], runs: list[Run], contracts: set[s
     for pattern in only:
         hit = any(_match(pattern, o.claim, o.about, o.tags) for run in runs for o in run.obligations.values())
         if not hit and not any(_match(pattern, claim, "", ()) for claim in contracts):
-            tags = sorted({t for run in runs for o in run.obligations.values() for t in o.tags}, key=grades.tag_order)
+            tags = sorted({t for run in runs for o in run.everything.values() for t in o.tags}, key=grades.tag_order)
             raise SubjectError(
                 f"--only {pattern!r} matches no claim; give a glob such as 'slots/free/*', a claim's name, "
                 f"or a theorem: {', '.join(tags)}"
@@ -188,10 +188,10 @@ class Run:
     def __init__(self, subject: Subject, options: Options) -> None:
         self.subject = subject
         self.options = options
-        everything = {o.claim: o for o in Generator(subject.spec).all()}
+        self.everything = {o.claim: o for o in Generator(subject.spec).all()}
         only = options.only
-        self.obligations = {c: o for c, o in everything.items() if _any_match(only, o.claim, o.about, o.tags)}
-        self.whole = len(self.obligations) == len(everything)
+        self.obligations = {c: o for c, o in self.everything.items() if _any_match(only, o.claim, o.about, o.tags)}
+        self.whole = len(self.obligations) == len(self.everything)
         self.where: tasks.Where = subject.ref or subject
         if not subject.ref and options.jobs > 1:
             raise SubjectError(f"{subject.name} has no reference by which another process could load it; use jobs=1")

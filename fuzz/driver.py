@@ -224,7 +224,7 @@ class Driver:
         ids, to = self._pick(operation.picks, holder, PickKind.MINE), _OWNERS[operation.to]
         if "bad_owner" not in self._promises and operation.to not in ("request", "cache"):
             return None
-        owner = self.lockstep.state.owner
+        owner: dict[Any, Owner] = self.lockstep.state.owner
         if "unchanged" not in self._promises and heir == holder and any(owner.get(slot) == to for slot in ids):
             return None
         return self.lockstep.transfer(ids, holder, to, heir)

@@ -83,4 +83,4 @@ def _imported(name: str, module: str, path: str) -> Factory:
         raise TargetError(f"{name}: module {module} has no {path}") from None
     if not callable(factory):
         raise TargetError(f"{name}: {path} is no factory, but {type(factory).__name__} {factory!r}")
-    return factory  # type: ignore[no-any-return]
+    return factory

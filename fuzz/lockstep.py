@@ -60,6 +60,8 @@ class Lockstep:
         """Ask for n slots, with `attempt` through `try_alloc`; what was handed out, None where it was refused."""
         self._begin("alloc", "try_alloc" if attempt else "alloc", n, "holder", holder)
         ids = self._called(self._binding.try_alloc if attempt else self._binding.alloc, n, holder)
+        if attempt and ids is None and holder >= 0 and self._binding.raised:
+            self._fail("verdict", (), f"raised {self._binding.refusal}", "None", claims.CRASHED)
         if ids is None:
             self._check_lack(_ALLOC, self.state.free_slots, n, holder)
         else:
@@ -191,7 +193,8 @@ class Lockstep:
         if holder < 0:
             self._fail("verdict", (), "done", "refused", claims.WRONGLY_DONE[action], f"holder {holder} names nobody")
         state, wanted = self.state, Owner.RESERVED if action == "take" else Owner.FREE
-        owners = [state.owner[i].name if state.all(spec.Slot).has(spec.Slot(i)) else "no slot" for i in ids]
+        slots = [spec.Slot(i) for i in ids]
+        owners = [state.owner[slot].name if state.all(spec.Slot).has(slot) else "no slot" for slot in slots]
         bad = [at for at, owner in enumerate(owners) if owner != wanted.name or ids[at] in ids[:at]]
         named = [owners[at] if owners[at] != wanted.name else "given twice" for at in bad]
         claim = claims.NO_SINK if 0 in ids else claims.ONE_PLACE
@@ -215,10 +218,10 @@ class Lockstep:
             return True
         return False
 
-    def _end(self, outcome: Any) -> Any:
+    def _end(self, outcome: T) -> T:
         """Count and compare; `outcome` is None where the operation was refused."""
         self.checked += 1
-        ids = outcome if type(outcome) is list else ()
+        ids = outcome if isinstance(outcome, list) else ()
         self._comparing(lambda: self._comparison.after(outcome is not None, ids), outcome is None)
         return outcome
 

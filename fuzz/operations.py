@@ -63,7 +63,7 @@ class Operation(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, t
     pool: str = ""
 
 
-class Alloc(Operation, tag="alloc"):
+class Alloc(Operation, frozen=True, tag="alloc"):
     """Ask for n slots for a request; with `beyond`, for n more than there are free ones (0: just the last)."""
 
     n: int
@@ -71,7 +71,7 @@ class Alloc(Operation, tag="alloc"):
     beyond: bool = False
 
 
-class TryAlloc(Operation, tag="try_alloc"):
+class TryAlloc(Operation, frozen=True, tag="try_alloc"):
     """As `Alloc`, through the call that gives nothing where `alloc` raises."""
 
     n: int
@@ -79,14 +79,14 @@ class TryAlloc(Operation, tag="try_alloc"):
     beyond: bool = False
 
 
-class Free(Operation, tag="free"):
+class Free(Operation, frozen=True, tag="free"):
     """The holder gives slots back."""
 
     picks: Picks
     holder: int = 0
 
 
-class Retire(Operation, tag="retire"):
+class Retire(Operation, frozen=True, tag="retire"):
     """The holder gives slots back while a step in flight may touch them; they are reclaimed when it completes.
 
     `step` counts the steps in flight from 0, modulo their number + 1; the last one is a new step.
@@ -97,13 +97,13 @@ class Retire(Operation, tag="retire"):
     step: int = 0
 
 
-class Reclaim(Operation, tag="reclaim"):
+class Reclaim(Operation, frozen=True, tag="reclaim"):
     """Give back pending slots out of turn. The spec of slots does not look at steps, so this is allowed."""
 
     picks: Picks
 
 
-class Transfer(Operation, tag="transfer"):
+class Transfer(Operation, frozen=True, tag="transfer"):
     """The holder's slots pass on to an heir: a request or a cache node (other owners are for the target to refuse)."""
 
     picks: Picks
@@ -112,14 +112,14 @@ class Transfer(Operation, tag="transfer"):
     heir: int = 0
 
 
-class OpenGroup(Operation, tag="open_group"):
+class OpenGroup(Operation, frozen=True, tag="open_group"):
     """Hold n free slots back; with `beyond`, n more than there are free ones."""
 
     n: int
     beyond: bool = False
 
 
-class Take(Operation, tag="take"):
+class Take(Operation, frozen=True, tag="take"):
     """Give n slots of the open group's reserve to a request; with `beyond`, n more than it has left."""
 
     n: int
@@ -127,11 +127,11 @@ class Take(Operation, tag="take"):
     beyond: bool = False
 
 
-class CloseGroup(Operation, tag="close_group"):
+class CloseGroup(Operation, frozen=True, tag="close_group"):
     """End the open group."""
 
 
-class Clear(Operation, tag="clear"):
+class Clear(Operation, frozen=True, tag="clear"):
     """Back to the initial state."""
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 Fails = Callable[[Trace], bool]
 
-_ROUNDS = 4
+_SHORT = 4
+"""A trace of so few operations is short enough; a longer one goes another round, as long as that helps."""
 _COARSE = 4
 """Hypothesis takes seconds on hundreds of operations, so runs of this many are left out before it is asked."""
 
@@ -52,12 +53,9 @@ def shrink(
 
     cut = trace.with_(trace.operations[: divergence.number])
     best, before = cut if fails(cut) else trace, None
-    for _ in range(_ROUNDS):
-        if best == before:
-            break
+    while best != before and (before is None or len(best.operations) > _SHORT):
         before = best
-        best = _fewer(best, fails)
-        best = _renumbered(_smaller(best, fails), fails)
+        best = _renumbered(_smaller(_fewer(best, fails), fails), fails)
         best = leave_out_chunks(_plainer(best, fails), fails)
     found = failure(best)
     if found is None:  # the target is not deterministic

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from poolproof.fuzz.binding import Binding
 from poolproof.fuzz.comparison import LISTED, FullComparison, Mismatch
 from poolproof.slot_pool import SlotPool
-from poolproof.spec.slots import NOBODY, Slots
+from poolproof.spec.slots import NOBODY, Slot, Slots
 
 
 class TouchedComparison:
@@ -54,10 +54,10 @@ class TouchedComparison:
         """These slots; the spec gives all of them to one holder, or to nobody."""
         tenancy = self._state.tenancy
         numbers = self._pool.tenancy(ids)
-        wanted = [dict.__getitem__(tenancy, slot) for slot in ids]  # type: ignore[index]
+        wanted = [tenancy[Slot(slot)] for slot in ids]
         if numbers.tolist() != wanted:
             raise Mismatch("tenancy", ids[:LISTED], numbers.tolist()[:LISTED], wanted[:LISTED])
-        holder = dict.__getitem__(self._state.holder, ids[0])  # type: ignore[index]
+        holder = self._state.holder[Slot(ids[0])]
         live = self._pool.is_live(ids, numbers, max(holder, 0))
         if not (live.all() if holder > NOBODY else not live.any()):
             raise Mismatch("holder", ids[:LISTED], live.tolist()[:LISTED], [holder > NOBODY] * len(ids[:LISTED]))

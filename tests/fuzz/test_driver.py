@@ -22,6 +22,7 @@ from poolproof.fuzz.operations import (
     Reclaim,
     Retire,
     Transfer,
+    TryAlloc,
 )
 from poolproof.fuzz.picks import resolve
 from poolproof.fuzz.plain_pool import PlainPool
@@ -172,3 +173,13 @@ def test_events_complete_when_their_source_says() -> None:
     assert event.is_complete()
     with pytest.raises(SettingError):
         ScheduledEvents(Schedule(shortest=3, longest=1))
+
+
+def test_a_try_alloc_that_raises_for_lack_of_slots_has_failed() -> None:
+    class Raises(PlainPool):
+        def try_alloc(self, n: int, holder: int = 0) -> list[int] | None:
+            return self.alloc(n, holder)
+
+    found = run_trace(LoadedTarget("raises", Raises), trace_of(TryAlloc(n=1, beyond=True))).divergence
+    assert found is not None
+    assert found.target == "raised Refusal: 5 slots needed, 4 free"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.console import Console
+from rich.table import Table
+
 from poolproof.proofs.counterexample import Counterexample
 from poolproof.proofs.ledger import mutant_counts
 from poolproof.proofs.results import Report, Result, grade_of
-from rich.console import Console
-from rich.table import Table
 
 COLOURS = {"PROVED": "green", "EXHAUSTED": "green", "EXPLORED": "yellow", "REFUTED": "red", "UNKNOWN": "red"}
 

@@ -20,9 +20,7 @@ from poolproof.spec.language.source import parse
 
 WITNESS = (7, 3)
 
-PAIRS: tuple[tuple[Callable[..., int], Callable[..., int]], ...] = (
-    (arithmetic.ceil_div, twins.ceil_div_rounds_down),
-)
+PAIRS: tuple[tuple[Callable[..., int], Callable[..., int]], ...] = ((arithmetic.ceil_div, twins.ceil_div_rounds_down),)
 
 
 def checker_name() -> str:

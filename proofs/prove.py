@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import multiprocessing
 import sys
 import threading
@@ -12,6 +11,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from poolproof.proofs import arithmetic, tasks, twins
@@ -169,14 +169,16 @@ def _pool(size: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _arithmetic_job(report: Report, wanted: set[str]) -> Job:
-    def take(found: list[dict[str, Any]], cached: bool) -> None:
+    """CrossHair on the shared arithmetic; of its results the wanted ones are reported."""
+
+    def _take(found: list[dict[str, Any]], cached: bool) -> None:
         for plain in found:
             if plain["claim"] in wanted:
                 report.obligations.append(Result(**{**plain, "tags": tuple(plain["tags"]), "cached": cached}))
 
-    sources = [inspect.getsource(m) for m in (arithmetic, twins.arithmetic, spec_arithmetic)]
+    sources = [Path(str(m.__file__)).read_text() for m in (arithmetic, twins.arithmetic, spec_arithmetic)]
     key = digest("arithmetic", arithmetic.checker_name(), *sources)
-    return Job("arithmetic", tasks.arithmetic_task, (), {"": key}, take, weight=3)
+    return Job("arithmetic", tasks.arithmetic_task, (), {"": key}, _take, weight=3)
 
 
 # ------------------------------------------------------------------------------------------------------ one subject

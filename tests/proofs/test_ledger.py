@@ -6,6 +6,7 @@ import copy
 import os
 
 import pytest
+
 from poolproof.proofs import ledger
 from poolproof.proofs.prove import Options, prove
 from poolproof.proofs.results import Report

@@ -82,7 +82,7 @@ def draw_swarm(source: Source, profile: Profile) -> Swarm:
         weights=tuple(accumulate(weights)),
         holders=1 + source.below(_MOST_HOLDERS) if "holders" in profile.capabilities else 1,
         batch=1 + source.below(_LARGEST_BATCH),
-        bad_in_64=(8, 0, 24)[source.below(3)],
+        bad_in_64=(8, 16, 0, 32)[source.below(4)],
         bad=bad,
         bad_pending=tuple(kind for kind in bad if kind is not PickKind.PENDING),
         bad_holder="bad_holder" in profile.promises and "holders" in profile.capabilities,
@@ -95,7 +95,7 @@ def _weight(source: Source, name: str) -> int:
     return base * (1, 2, 4, 0)[source.below(3 if name in ("alloc", "free") else 4)]
 
 
-_WEIGHTS: Final = {"clear": 1, "close_group": 4, "open_group": 6, "reclaim": 3, "try_alloc": 4}
+_WEIGHTS: Final = {"free": 12, "clear": 1, "close_group": 3, "open_group": 3, "reclaim": 3, "try_alloc": 4}
 
 
 def draw_operation(source: Source, swarm: Swarm) -> AnyOperation:
@@ -124,7 +124,7 @@ def draw_schedule(source: Source) -> Schedule:
 
 
 def _holder(source: Source, swarm: Swarm) -> int:
-    if swarm.bad_holder and source.below(64) == 63:
+    if swarm.bad_holder and source.below(40) == 39:
         return -1
     return source.below(swarm.holders)
 
@@ -183,7 +183,8 @@ def _open_group(source: Source, swarm: Swarm) -> language.OpenGroup:
 
 
 def _take(source: Source, swarm: Swarm) -> language.Take:
-    return language.Take(holder=_holder(source, swarm), **_amount(source, swarm))
+    amount = {"n": source.below(3), "beyond": True} if source.below(16) == 15 else {"n": source.below(3)}
+    return language.Take(holder=_holder(source, swarm), **amount)
 
 
 def _close_group(source: Source, swarm: Swarm) -> language.CloseGroup:

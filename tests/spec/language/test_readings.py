@@ -52,11 +52,11 @@ def item_named(spec: Any, name: str) -> Any:
 def test_steps_agree(name: str, action: str) -> None:
     spec, sizes = SPECS[name]
     item, chance, seen = item_named(spec, action), chance_for(name, action), Counter[str]()
-    for trial in range(12):
+    for trial in range(8):
         state = chance.state(sizes[trial % len(sizes)])
         arguments = chance.arguments(state, item.parameters)
         seen[compare_step(spec, item, state, arguments, where(chance, trial))] += 1
-    assert seen.total() == 12
+    assert seen.total() == 8
 
 
 @pytest.mark.parametrize(("name", "claim"), dict.fromkeys(CLAIMS))
@@ -65,7 +65,7 @@ def test_claims_about_states_agree(name: str, claim: str) -> None:
     chance, seen = chance_for(name, claim), Counter[str]()
     facts = [fact for batch in spec.batches for fact in batch.facts()]
     for item in (c for c in [*spec.invariants, *spec.theorems, *facts] if c.name == claim):
-        for trial in range(12):
+        for trial in range(8):
             state = chance.state(sizes[trial % len(sizes)])
             arguments = chance.arguments(state, item.parameters)
             quantified = trial % 2 == 1 and not claim.endswith("counted")

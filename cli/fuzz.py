@@ -70,7 +70,7 @@ def _coverage_lines(result: CampaignResult) -> list[str]:
             lines.append(f"  {name:<12} {counts['done']:>10,} {counts['refused']:>10,}")
     guards = [n for action in plain["actions"].values() for n in action["guards"].values()]
     lines.append(f"  guards of the spec that said no: {sum(n > 0 for n in guards)} of {len(guards)}")
-    if result.unreached:
+    if result.unreached and result.failure is None:
         lines.append(f"  never reached: {'; '.join(result.unreached)}")
     if result.profile.unclaimed:
         lines.append(f"  not promised by the target, so left out: {', '.join(result.profile.unclaimed)}")

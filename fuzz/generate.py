@@ -76,7 +76,7 @@ def draw_swarm(source: Source, profile: Profile) -> Swarm:
     """The weights of one run, for what a target offers and promises."""
     names = [name for name, (needs, _) in VOCABULARY.items() if not needs or needs in profile.capabilities]
     weights = [_weight(source, name) for name in names]
-    bad = tuple(kind for kind in PickKind if kind is not PickKind.MINE and kind in profile.promises)
+    bad = tuple(kind for kind in _BAD if kind in profile.promises)
     return Swarm(
         names=tuple(names),
         weights=tuple(accumulate(weights)),
@@ -84,7 +84,8 @@ def draw_swarm(source: Source, profile: Profile) -> Swarm:
         batch=1 + source.below(_LARGEST_BATCH),
         bad_in_64=(8, 16, 0, 32)[source.below(4)],
         bad=bad,
-        bad_pending=tuple(kind for kind in bad if kind is not PickKind.PENDING),
+        # Repeated ids are listed once more: few reclaims find anything pending to repeat.
+        bad_pending=tuple(kind for kind in (*bad, *bad[:1]) if kind is not PickKind.PENDING),
         bad_holder="bad_holder" in profile.promises and "holders" in profile.capabilities,
         bad_owner="bad_owner" in profile.promises,
     )
@@ -95,7 +96,8 @@ def _weight(source: Source, name: str) -> int:
     return base * (1, 2, 4, 0)[source.below(3 if name in ("alloc", "free") else 4)]
 
 
-_WEIGHTS: Final = {"free": 12, "clear": 1, "close_group": 3, "open_group": 3, "reclaim": 3, "try_alloc": 4}
+_BAD: Final = (PickKind.DUPLICATE, *(kind for kind in PickKind if kind not in (PickKind.MINE, PickKind.DUPLICATE)))
+_WEIGHTS: Final = {"free": 12, "clear": 1, "close_group": 3, "open_group": 3, "reclaim": 6, "try_alloc": 4}
 
 
 def draw_operation(source: Source, swarm: Swarm) -> AnyOperation:
@@ -116,7 +118,7 @@ def draw_length(source: Source) -> int:
 
 def draw_schedule(source: Source) -> Schedule:
     """When steps in flight complete."""
-    longest = (0, 3, 12, 40)[source.below(4)]
+    longest = (0, 5, 30, 100)[source.below(4)]
     return Schedule(seed=source.below(1 << 16), shortest=source.below(longest + 1) // 2, longest=longest)
 
 
@@ -183,8 +185,7 @@ def _open_group(source: Source, swarm: Swarm) -> language.OpenGroup:
 
 
 def _take(source: Source, swarm: Swarm) -> language.Take:
-    amount = {"n": source.below(3), "beyond": True} if source.below(16) == 15 else {"n": source.below(3)}
-    return language.Take(holder=_holder(source, swarm), **amount)
+    return language.Take(n=source.below(3), holder=_holder(source, swarm), beyond=source.below(16) == 15)
 
 
 def _close_group(source: Source, swarm: Swarm) -> language.CloseGroup:

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from poolproof.fuzz import claims
 from poolproof.fuzz.binding import Binding, Crashed
 from poolproof.fuzz.claims import Claim
-from poolproof.fuzz.comparison import Comparison, FullComparison, Mismatch
+from poolproof.fuzz.comparison import LISTED, Comparison, FullComparison, Mismatch
 from poolproof.fuzz.coverage import Coverage
 from poolproof.fuzz.divergence import Diverged, Divergence
 from poolproof.spec import slots as spec
@@ -172,11 +172,27 @@ class Lockstep:
             if accepted:
                 repeated = str(refusal).endswith("occurs twice")
                 claim = claims.REPEATED if repeated else claims.WRONGLY_DONE[action]
-                self._fail("verdict", (), "done", "refused", claim, str(refusal))
+                self._fail("verdict", self._named_ids(), "done", "refused", claim, self._standing())
             return
         if not accepted:
-            self._fail("verdict", (), "refused", "allowed", claims.WRONGLY_REFUSED[action], self._binding.refusal)
+            note = self._binding.refusal
+            self._fail("verdict", self._named_ids(), "refused", "allowed", claims.WRONGLY_REFUSED[action], note)
         self._coverage.steps[action] += steps
+
+    def _named_ids(self) -> list[int]:
+        """The first few ids that the caller passed in."""
+        return self._call[1][:LISTED] if len(self._call) > 1 and type(self._call[1]) is list else []
+
+    def _standing(self) -> str:
+        """What the spec knows about the ids that the caller passed in."""
+        state, told = self.state, []
+        for slot in map(spec.Slot, self._named_ids()):
+            if not state.all(spec.Slot).has(slot):
+                told.append(f"{slot} is no slot")
+            else:
+                holder = f" of {state.holder[slot]}" if state.holder[slot] != spec.NOBODY else ""
+                told.append(f"{slot} is {state.owner[slot].name}{holder}")
+        return "by the spec " + ", ".join(told) if told else ""
 
     def _choose(self, step: Callable[..., None], action: str, ids: list[int], n: int, *holder: int) -> None:
         """The target has handed out these ids: as many as asked for, and the spec allows each of them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,3 +82,17 @@ def test_wrong_use_is_one_line_and_exit_code_2(
     done = poolproof("fuzz", *arguments, cwd=tmp_path, status=2)
     assert said in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_the_command_starts_without_its_heavy_parts(option: str, tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom poolproof.cli.main import main\n"
+        f"try: main(['{option}'])\n"
+        "except SystemExit as end: code = end.code\n"
+        "heavy = set(sys.modules) & {'z3', 'hypothesis', 'numpy', 'torch', 'crosshair'}\n"
+        "sys.exit(f'imported {heavy}' if heavy else code)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()

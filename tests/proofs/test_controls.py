@@ -1,0 +1,336 @@
+"""Controls: what nothing can break, what is never reached, and what is excused without need is not PROVED."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from lockers_text import LOCKERS, TWINS, planted, with_more
+
+from poolproof.proofs import tasks
+from poolproof.proofs.controls import Killer
+from poolproof.proofs.mutate import mutants
+from poolproof.proofs.results import PROVED, REFUTED, UNKNOWN, Report, Result
+from poolproof.spec.language import Refused
+from poolproof.spec.language.source import is_binding, parse, statements
+
+Make = Callable[[str], Any]
+Run = Callable[..., Report]
+
+
+def result(report: Report, claim: str) -> Result:
+    return next(r for r in report.obligations if r.claim == claim)
+
+
+# ------------------------------------------------------------------------------------------------- a spec that is right
+
+
+def test_the_lockers_are_proved_with_every_control(run: Run) -> None:
+    report = run(LOCKERS)
+    assert report.failures == []
+    assert {r.grade for r in report.obligations if r.kind != "explore"} == {PROVED}
+    assert [r.claim for r in report.obligations if not r.witness or not r.twins] == []
+    assert len(report.mutants) > 40
+    assert all(control.broken for control in [*report.mutants, *report.twins])
+    taken = result(report, "lockers/take/preserves/taken_lockers_are_counted")
+    assert taken.witness == "take(person=0, locker=0)"
+    assert taken.twins[0] == "take: drops `lockers.use[locker] = Use.TAKEN`"
+    assert taken.solver.startswith("z3 ")
+
+
+# -------------------------------------------------------------------------------------------------------------- vacuity
+
+VACUOUS = '''
+@theorem("L9")
+def vacuous(lockers: Lockers) -> Bool:
+    """L9: says nothing."""
+    return {}
+'''
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "implies(lockers.taken < 0, lockers.free.size == 99)",
+        "and_(implies(lockers.taken >= 0, lockers.total > 0), implies(lockers.taken < 0, lockers.free.size == 99))",
+    ],
+)
+def test_a_theorem_whose_premise_cannot_be_met_is_not_proved(run: Run, body: str) -> None:
+    excused = planted(
+        "    implied={\n",
+        '    implied={\n        "/vacuous": "no mutant breaks it",\n',
+        with_more(VACUOUS.format(body)),
+    )
+    report = run(excused, only=("vacuous",))
+    assert result(report, "lockers/theorem/vacuous").grade == UNKNOWN
+    assert result(report, "lockers/theorem/vacuous").note == "unsat, but no reachable state meets the premise"
+    assert not report.passed
+
+
+NEVER = '''
+@action
+def burn(lockers: Lockers, locker: Locker) -> None:
+    """Needs what never is."""
+    require(lockers.all(Locker).has(locker))
+    require(lockers.taken < 0)
+    lockers.use[locker] = Use.FREE
+    lockers.taken -= 5
+'''
+
+
+def test_an_action_that_is_never_enabled_is_not_proved(run: Run) -> None:
+    report = run(with_more(NEVER), only=("lockers/burn/preserves/*",))
+    grades = {r.claim: (r.grade, r.note) for r in report.obligations if r.kind == "preserves"}
+    assert len(grades) == 4
+    assert set(grades.values()) == {(UNKNOWN, "unsat, but no reachable state meets the premise")}
+
+
+CONTRADICTION = '''
+@invariant("L9")
+def one(lockers: Lockers) -> Bool:
+    """L9: true of some states."""
+    return {}
+
+
+@invariant("L9")
+def other(lockers: Lockers) -> Bool:
+    """L9: true of others."""
+    return {}
+
+
+@theorem("L9")
+def the_moon_is_a_locker(lockers: Lockers) -> Bool:
+    """L9: follows from anything."""
+    return lockers.taken == 99
+'''
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("lockers.taken == 0", "lockers.taken == 1"), ("lockers.free.size > 0", "lockers.free.size == 0")],
+)
+def test_contradictory_invariants_are_caught_at_the_initial_state(run: Run, one: str, other: str) -> None:
+    report = run(with_more(CONTRADICTION.format(one, other)), only=("L9",))
+    grades = [result(report, f"lockers/init/establishes/{name}").grade for name in ("one", "other")]
+    assert REFUTED in grades
+    assert not report.passed
+    explored = next(r for r in report.obligations if r.kind == "explore")
+    assert explored.grade == REFUTED
+
+
+# ---------------------------------------------------------------------------------------- claims that nothing can break
+
+UNBREAKABLE = '''
+@theorem("L9")
+def lockers_exist(lockers: Lockers) -> Bool:
+    """L9: true of sizes alone."""
+    return lockers.total >= 1
+
+
+@invariant("L9")
+def sizes_are_sizes(lockers: Lockers) -> Bool:
+    """L9: true of sizes alone."""
+    return lockers.total >= 0
+'''
+
+
+def test_a_claim_that_no_mutant_breaks_must_be_declared_implied(run: Run) -> None:
+    report = run(with_more(UNBREAKABLE), only=("L9",))
+    for claim in ("lockers/theorem/lockers_exist", "lockers/init/establishes/sizes_are_sizes"):
+        assert result(report, claim).grade == UNKNOWN
+        assert (
+            result(report, claim).note == "unsat, but no mutant or twin breaks it: declare it implied, with the reason"
+        )
+    framed = result(report, "lockers/take/preserves/sizes_are_sizes")
+    assert (framed.grade, framed.twins) == (PROVED, ["FRAME"])
+
+
+def test_a_claim_that_is_declared_implied_is_proved_with_the_reason(run: Run) -> None:
+    excuses = (
+        '    implied={\n        "/lockers_exist": "sizes",\n        "init/sizes_are_sizes": "sizes do not change",\n'
+    )
+    report = run(planted("    implied={\n", excuses, with_more(UNBREAKABLE)), only=("L9",))
+    assert report.failures == []
+    assert result(report, "lockers/theorem/lockers_exist").twins == ["IMPLIED: sizes"]
+    assert result(report, "lockers/init/establishes/sizes_are_sizes").twins == ["IMPLIED: sizes do not change"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (
+            "    implied={\n",
+            '    implied={\n        "take/no_such_claim": "stale",\n',
+            "lockers: declared implied, but nothing needs it: take/no_such_claim",
+        ),
+        (
+            "    implied={\n",
+            '    implied={\n        "take/free_lockers_are_listed": "wrong",\n',
+            "lockers: declared implied, but a mutant breaks it: take/free_lockers_are_listed",
+        ),
+        (
+            "    implied={\n",
+            '    redundant={"take: drops*": "stale"},\n    implied={\n',
+            "lockers: declared redundant, but no surviving mutant matches: take: drops*",
+        ),
+    ],
+    ids=["implied, not needed", "implied, but broken", "redundant, not needed"],
+)
+def test_a_stale_declaration_fails_the_run(run: Run, old: str, new: str, problem: str) -> None:
+    report = run(planted(old, new))
+    assert problem in report.problems
+    assert not report.passed
+
+
+def test_declarations_are_not_judged_by_a_part_of_a_run(run: Run) -> None:
+    stale = planted("    implied={\n", '    implied={\n        "take/no_such_claim": "stale",\n')
+    assert run(stale, only=("lockers/take/preserves/*",)).failures == []
+
+
+TWICE = "    require(lockers.use[locker] == Use.TAKEN)\n"
+
+
+def test_a_redundant_guard_must_be_declared(run: Run) -> None:
+    doubled = planted(TWICE, TWICE + "    require(lockers.taken > 0)\n")
+    report = run(doubled, only=("lockers/leave/*",))
+    survived = [c.name for c in report.mutants if c.failed]
+    assert "leave: drops `require(lockers.taken > 0)`" in survived
+    assert f"not refuted: mutant of lockers/{survived[0]}" in report.failures
+    declared = planted(
+        "    implied={\n", '    redundant={"leave: *lockers.taken *0)`*": "follows"},\n    implied={\n', doubled
+    )
+    report = run(declared, only=("lockers/leave/*",))
+    assert [c.name for c in report.mutants if c.failed] == []
+    assert [line.partition(":")[0] for line in report.failures] == ["UNKNOWN lockers/explore/total=2"]
+    assert "never refused" in report.failures[0]
+    assert {c.reason for c in report.mutants if not c.broken} == {"follows"}
+
+
+def test_a_twin_that_is_not_refuted_as_declared_fails_the_run(run: Run) -> None:
+    wrong = planted('("only_the_person_can_leave",)', '("only_the_person_can_leave", "taken_lockers_are_counted")')
+    report = run(wrong, only=("lockers/leave/*",))
+    assert report.failures == ["not refuted as declared: twin lockers/leave_by_anybody (made-up#1)"]
+
+
+def test_a_twin_that_is_no_fault_fails_the_run(run: Run) -> None:
+    harmless = TWINS.replace(
+        "    require(lockers.use[locker] == Use.TAKEN)\n",
+        "    require(lockers.use[locker] == Use.TAKEN)\n    require(lockers.person[locker] == person)\n",
+        1,
+    )
+    report = run(planted(TWINS, harmless), only=("lockers/leave/*",))
+    assert report.failures == ["not refuted as declared: twin lockers/leave_by_anybody (made-up#1)"]
+
+
+# -------------------------------------------------------------------------------------------------------------- mutants
+
+
+def test_every_guard_and_effect_is_dropped_and_changed(make: Make) -> None:
+    spec = make(LOCKERS).SPEC
+    for item in [*spec.actions, spec.initializer]:
+        body = [s for s in statements(parse(item.function)) if not is_binding(s)]
+        made = mutants(spec, item)
+        assert {m.line for m in made if m.name.startswith("drops ")} == {s.lineno for s in body}
+        assert len({m.label for m in made}) == len(made)
+        assert all(parse(m.function) is not None for m in made)
+
+
+def test_the_mutants_of_one_action(make: Make) -> None:
+    spec = make(LOCKERS).SPEC
+    assert [m.name for m in mutants(spec, spec.action("take"))] == [
+        "drops `require(person > NOBODY)`",
+        "`require(person >= NOBODY)` for `require(person > NOBODY)`",
+        "drops `require(lockers.all(Locker).has(locker))`",
+        "drops `require(lockers.use[locker] == Use.FREE)`",
+        "`require(lockers.use[locker] != Use.FREE)` for `require(lockers.use[locker] == Use.FREE)`",
+        "`require(lockers.use[locker] == Use.TAKEN)` for `require(lockers.use[locker] == Use.FREE)`",
+        "drops `lockers.use[locker] = Use.TAKEN`",
+        "`lockers.use[locker] = Use.FREE` for `lockers.use[locker] = Use.TAKEN`",
+        "drops `lockers.person[locker] = person`",
+        "drops `lockers.free.remove(locker)`",
+        "`lockers.free.add(locker)` for `lockers.free.remove(locker)`",
+        "drops `lockers.taken += 1`",
+        "`lockers.taken += 2` for `lockers.taken += 1`",
+        "`lockers.taken -= 1` for `lockers.taken += 1`",
+    ]
+
+
+GUARDED = '''
+@define
+def is_good(lockers: Lockers, locker: Locker) -> Bool:
+    """Two parts."""
+    return and_(lockers.all(Locker).has(locker), lambda: lockers.use[locker] == Use.TAKEN)
+
+
+@action
+def wear(lockers: Lockers, locker: Locker) -> None:
+    """A guard in a definition."""
+    require(is_good(lockers, locker))
+    lockers.turns[locker] += 1
+'''
+
+
+def test_a_definition_that_a_guard_calls_is_mutated_part_by_part(make: Make) -> None:
+    spec = make(with_more(GUARDED)).SPEC
+    found = {m.name: m.function for m in mutants(spec, spec.action("wear"))}
+    whole = spec.action("wear").function
+    part = found["is_good without `lambda: lockers.use[locker] == Use.TAKEN`"]
+    assert "is_good without `lockers.all(Locker).has(locker)`" in found
+    state = spec.initial(total=1)
+    part(state, 0)
+    assert state.turns[0] == 1
+    with pytest.raises(Refused):
+        whole(state, 0)
+
+
+def test_a_kill_is_a_step_that_the_run_reading_confirms(make: Make) -> None:
+    subject = make(LOCKERS).SUBJECT
+    killer = Killer(subject.spec, {"total": 2})
+    item = subject.spec.action("take")
+    dropped = next(m for m in mutants(subject.spec, item) if m.name == "drops `lockers.free.remove(locker)`")
+    kill = killer.kill(item, dropped)
+    assert kill.broken["free_lockers_are_listed"].startswith("take(person=")
+    assert kill.mutant == "take: drops `lockers.free.remove(locker)`"
+
+
+def test_an_action_that_is_not_changed_is_not_killed(make: Make) -> None:
+    from poolproof.proofs.mutate import Mutant
+
+    subject = make(LOCKERS).SUBJECT
+    for name in ("take", "leave", "clear"):
+        item = subject.spec.action(name)
+        same = Mutant(name, "changes nothing", 1, item.function)
+        assert Killer(subject.spec, {"total": 2}).kill(item, same, thorough=True).broken == {}
+
+
+def test_the_controls_of_the_initial_state_start_from_anything(make: Make) -> None:
+    found = tasks.control_task(make(LOCKERS).SUBJECT, "")
+    kills = {kill["mutant"]: kill["broken"] for kill in found["mutants"]}
+    assert "a_new_set_of_lockers_is_free" in kills["create: drops `lockers.turns.relabel(lambda locker: 0)`"]
+    assert set(found["shifted"]) == {item.name for item in make(LOCKERS).SPEC.invariants}
+
+
+ILL = '''
+@invariant("L9")
+def the_next_is_free(lockers: Lockers) -> Bool:
+    """L9: reads beyond the end once every locker is taken."""
+    return implies(lockers.free.size == 0, lambda: lockers.use[Locker(7)] == Use.FREE)
+'''
+
+
+def test_an_ill_defined_invariant_is_refuted_and_stops_nothing(run: Run) -> None:
+    report = run(with_more(ILL), only=("L9",))
+    assert result(report, "lockers/invariant/the_next_is_free/is_well_defined").grade == REFUTED
+    assert result(report, "lockers/take/preserves/the_next_is_free").grade != PROVED
+    explored = next(r for r in report.obligations if r.kind == "explore")
+    assert explored.note.startswith("the_next_is_free after take(person=0, locker=0); take(person=0, locker=1)")
+
+
+def test_an_ill_defined_initial_state_is_refuted_and_stops_nothing(run: Run) -> None:
+    report = run(
+        planted("    lockers.taken = 0", "    lockers.taken = 0\n    lockers.use[Locker(5)] = Use.FREE"),
+        only=("L1", "lockers/init/*"),
+    )
+    assert result(report, "lockers/init/is_well_defined").grade == REFUTED
+    assert result(report, "lockers/take/preserves/free_lockers_are_listed").grade == UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,7 @@ class SlotStats:
     refusals: dict[str, int]
 
 
-@dataclass(frozen=True)
-class SlotSnapshot:
+class SlotSnapshot(NamedTuple):
     """Everything that the spec's state of a slot pool has, under the spec's names, as plain ints.
 
     Attributes:

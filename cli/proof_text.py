@@ -22,7 +22,7 @@ def show(report: Report, saved: list[Path], console: Console | None = None) -> N
         console.print(_line(result, width), style=COLOURS[result.grade] if result.failed else None, markup=False)
     console.print()
     console.print(theorem_table(report))
-    for line in control_lines(report):
+    for line in [*control_lines(report), *coverage_lines(report)]:
         console.print(line, markup=False)
     show_failures(report, saved, console)
     show_verdict(report, console)
@@ -58,6 +58,18 @@ def control_lines(report: Report) -> list[str]:
         refuted = sum(not twin.failed for twin in report.twins)
         lines.append(f"twins of public faults: {refuted} of {len(report.twins)} refuted as declared")
     lines += [f"{r.claim}: {r.grade.lower()}, {r.doc}" for r in report.obligations if r.kind == "explore"]
+    return lines
+
+
+def coverage_lines(report: Report) -> list[str]:
+    """What the explorer reached: each action with its shortest trace, and its guards that said no."""
+    lines = []
+    for seen in report.explorations:
+        sizes = ", ".join(f"{name}={size}" for name, size in seen["sizes"].items())
+        lines.append(f"explored {seen['module']} with {sizes}: {seen['states']} states, {seen['steps']} steps")
+        for name, action in seen["actions"].items():
+            trace = "; ".join(action["shortest_trace"] or ["never enabled"])
+            lines.append(f"  {name:<12} {action['guards_that_refused']} of {action['guards']} guards refuse; {trace}")
     return lines
 
 

@@ -25,7 +25,7 @@ def cache_directory() -> Path:
     return base / "poolproof"
 
 
-LAYOUT = "2"
+LAYOUT = "3"
 """Changes whenever the values that are kept change their shape."""
 
 

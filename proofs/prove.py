@@ -256,7 +256,9 @@ class Run:
         broken = self._broken_by()
         for claim, obligation in self.obligations.items():
             report.obligations.append(self._result(claim, obligation, broken))
-        report.obligations += [self._exploration(sizes, seen) for sizes, seen in self.explored]
+        for sizes, seen in self.explored:
+            report.obligations.append(self._exploration(sizes, seen))
+            report.explorations.append(self._coverage(sizes, seen))
         self._report_controls(report)
         if self.whole:
             report.problems += self._stale_declarations(report, broken)
@@ -340,6 +342,19 @@ class Run:
         else:
             result.grade = grades.EXHAUSTED if seen["complete"] else grades.EXPLORED
         return result
+
+    def _coverage(self, sizes: dict[str, int], seen: dict[str, Any]) -> dict[str, Any]:
+        """What was reached: states, and for each action its shortest trace and how many of its guards said no."""
+        actions = {
+            item.name: {
+                "shortest_trace": seen["enabled"].get(item.name),
+                "guards": seen["guards"][item.name],
+                "guards_that_refused": seen["refused"][item.name],
+            }
+            for item in self.subject.spec.actions
+        }
+        counts = {key: seen[key] for key in ("states", "steps", "checks", "complete", "gaps")}
+        return {"module": self.subject.name, "sizes": sizes, **counts, "actions": actions}
 
     def _report_controls(self, report: Report) -> None:
         planted = {twin.name: twin for twin in self.subject.twins}

@@ -82,6 +82,7 @@ class Report:
     mutants: list[Control] = field(default_factory=list)
     twins: list[Control] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    explorations: list[dict[str, Any]] = field(default_factory=list)
     refs: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -116,6 +117,7 @@ class Report:
             "obligations": [_plain_result(result) for result in self.obligations],
             "twins": [_plain_control(control) for control in self.twins],
             "mutants": [_plain_control(control) for control in self.mutants],
+            "explorations": self.explorations,
         }
 
 

@@ -148,6 +148,7 @@ def explore_task(where: Where, sizes: dict[str, int]) -> dict[str, Any]:
         "premises": seen.premises,
         "gaps": seen.gaps(subject.spec),
         "guards": {name: len(lines) for name, lines in seen.guards.items()},
+        "refused": {name: len(lines & seen.guards[name]) for name, lines in seen.refused.items()},
         "broken": [{"claim": f.claim, "trace": f.trace} for f in seen.broken],
         "control": control,
         "seconds": time.perf_counter() - start,

@@ -94,4 +94,3 @@ class SlotPoolTarget:
 
 class NoGroup(PoolError):
     """There is no group to take from or to close."""
-

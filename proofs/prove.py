@@ -252,7 +252,9 @@ class Run:
     # ---------------------------------------------------------------------------------------------- put together
 
     def report(self, report: Report) -> None:
-        """Add this subject's results."""
+        """Add this subject's results, in an order that does not depend on which piece of work was done first."""
+        self.controls = {action: self.controls[action] for action in self._actions()}
+        self.explored.sort(key=lambda found: self.subject.explore_sizes.index(found[0]))
         broken = self._broken_by()
         for claim, obligation in self.obligations.items():
             report.obligations.append(self._result(claim, obligation, broken))

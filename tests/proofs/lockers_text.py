@@ -255,6 +255,7 @@ SUBJECT = Subject(
     twins=TWINS,
     mutant_sizes=({"total": 2}, {"total": 1}),
     explore_sizes=({"total": 2},),
+    explore_limit=200,
     implied={
         "*/*_is_a_bijection": "a roster changes only through its own operations",
         "init/is_well_defined": "it fills within its size, and reads nothing",

@@ -172,7 +172,8 @@ ONLY_TAKE = ("lockers/take/preserves/taken_lockers_are_counted",)
 
 @pytest.mark.parametrize(("limit", "grade"), [(26, EXPLORED), (27, EXHAUSTED)])
 def test_the_grade_says_whether_all_states_were_seen(run: Run, limit: int, grade: str) -> None:
-    limited = planted('explore_sizes=({"total": 2},),', f'explore_sizes=({{"total": 3}},),\n    explore_limit={limit},')
+    larger = planted('explore_sizes=({"total": 2},),', 'explore_sizes=({"total": 3},),')
+    limited = planted("explore_limit=200", f"explore_limit={limit}", larger)
     result = explored(run(limited, only=ONLY_TAKE))
     assert result.grade == grade
     assert result.claim == "lockers/explore/total=3"

@@ -11,7 +11,7 @@ import inspect
 import time
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
+from typing import Any, get_type_hints
 
 from poolproof.proofs.results import PROVED, REFUTED, UNKNOWN, Result
 from poolproof.proofs.twins import arithmetic as twins
@@ -43,18 +43,26 @@ def check(function: Callable[..., Any]) -> list[tuple[str, str, str]]:
         analysis_kind=[AnalysisKind.PEP316], report_all=True, per_condition_timeout=20, per_path_timeout=10
     )
     grades = {MessageType.CONFIRMED: PROVED, MessageType.POST_FAIL: REFUTED, MessageType.EXEC_ERR: REFUTED}
-    said = {m.line: m for m in run_checkables(analyze_function(function, options))}
+    messages = list(run_checkables(analyze_function(function, options)))
+    said = {message.line: message for message in messages}
+    elsewhere = next(
+        (m for m in messages if m.state != MessageType.CONFIRMED), None
+    )  # an exception, a vain precondition
     _, first = inspect.getsourcelines(function)
-    source = inspect.getsource(function).splitlines()
     found = []
-    for offset, line in enumerate(source):
+    for number, line in enumerate(inspect.getsource(function).splitlines(), first):
         if line.strip().startswith("post:"):
-            message = said.get(first + offset)
+            message = said.get(number, elsewhere)
             grade = UNKNOWN if message is None else grades.get(message.state, UNKNOWN)
-            found.append(
-                (line.strip().removeprefix("post:").strip(), grade, "" if message is None else message.message)
-            )
+            text = "the checker said nothing" if message is None else message.message
+            found.append((line.strip().removeprefix("post:").strip(), grade, text))
     return found
+
+
+def is_of_integers(function: Callable[..., Any]) -> bool:
+    """Are all parameters and the result integers or truth values? Of nothing else is a confirmation believed."""
+    hints = get_type_hints(function)
+    return set(inspect.signature(function).parameters) | {"return"} == set(hints) and set(hints.values()) <= {int, bool}
 
 
 def is_loop_free(function: Callable[..., Any]) -> bool:
@@ -96,7 +104,7 @@ def results() -> list[Result]:
     for function, twin in PAIRS:
         start = time.perf_counter()
         refuted = sorted(post for post, grade, _ in check(twin) if grade == REFUTED)
-        shown, loop_free = witness(function), is_loop_free(function)
+        shown, simple = witness(function), is_loop_free(function) and is_of_integers(function)
         found = check(function)
         for post, grade, message in found:
             result = Result(f"arithmetic/{function.__name__}/{post}", "arithmetic", "contract", (), message)
@@ -104,8 +112,9 @@ def results() -> list[Result]:
             result.seconds = (time.perf_counter() - start) / len(found)
             result.twins = [f"{twin.__name__} (breaks {', '.join(refuted)})"] if refuted else []
             result.grade = grade
-            if grade == PROVED and not (shown and refuted and loop_free):
-                result.grade, result.note = UNKNOWN, "confirmed, but without a witness, a refuted twin or loop-freedom"
+            if grade == PROVED and not (shown and refuted and simple):
+                lacking = "a witness, a refuted twin, loop-freedom or integers only"
+                result.grade, result.note = UNKNOWN, f"confirmed, but without {lacking}"
             elif grade != PROVED:
                 result.note = message
             made.append(result)

@@ -45,9 +45,8 @@ def check(function: Callable[..., Any]) -> list[tuple[str, str, str]]:
     grades = {MessageType.CONFIRMED: PROVED, MessageType.POST_FAIL: REFUTED, MessageType.EXEC_ERR: REFUTED}
     messages = list(run_checkables(analyze_function(function, options)))
     said = {message.line: message for message in messages}
-    elsewhere = next(
-        (m for m in messages if m.state != MessageType.CONFIRMED), None
-    )  # an exception, a vain precondition
+    apart = (MessageType.EXEC_ERR, MessageType.PRE_UNSAT)  # told of another line than the postcondition's
+    elsewhere = next((message for message in messages if message.state in apart), None)
     _, first = inspect.getsourcelines(function)
     found = []
     for number, line in enumerate(inspect.getsource(function).splitlines(), first):

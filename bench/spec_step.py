@@ -1,4 +1,4 @@
-"""Times the run reading of the slots spec: microseconds a step, a batch item and a check. `python bench/spec_step.py`."""
+"""Times the run reading of the slots spec, in microseconds: `python bench/spec_step.py [--json FILE]`."""
 
 from __future__ import annotations
 

@@ -19,6 +19,8 @@ from poolproof.spec.language import IllDefined, Item, Parameter, Refused, Specif
 from poolproof.spec.language.sorts import is_enumeration, is_id
 from poolproof.spec.language.source import is_guard, parse, statements
 from poolproof.spec.language.state import nested_sizes
+from poolproof.spec.language.symbolic import SymbolicState
+from poolproof.spec.language.terms import fields_read
 
 
 @dataclass
@@ -83,26 +85,18 @@ def values(spec: Specification[Any], state: State, parameter: Parameter) -> Sequ
     if parameter.sort in spec.samples:
         return spec.samples[parameter.sort]
     if is_id(parameter.sort):
-        known = _has_domain(state, parameter.sort)
-        return range(-1, len(_domain(state, parameter.sort)) + 1) if known else range(-1, 2)
+        size = _largest(state, parameter.sort)
+        return range(-1, 2 if size is None else size + 1)
     if is_enumeration(parameter.sort):
         return list(parameter.sort)
     return (False, True) if parameter.sort is bool else range(-1, 4)
 
 
-def _domain(state: State, sort: Any) -> Any:
-    if sort in state._domains:
-        return state.all(sort)
+def _largest(state: State, sort: Any) -> int | None:
+    """How many ids of a kind there are, where there are most of them; None where the kind has no size."""
     parts = [getattr(state, f.name) for f in fields_of(type(state)) if f.kind == "component"]
-    return next(_domain(part, sort) for part in parts if _has_domain(part, sort))
-
-
-def _has_domain(state: State, sort: Any) -> bool:
-    try:
-        _domain(state, sort)
-    except StopIteration:
-        return False
-    return True
+    sizes = [size for size in (_largest(part, sort) for part in parts) if size is not None]
+    return max([*sizes, len(state.all(sort))] if sort in state._domains else sizes, default=None)
 
 
 def argument_tuples(
@@ -129,6 +123,7 @@ class Explorer:
         self.seen: list[State] = []
         self._broken: set[str] = set()
         self._met: dict[str, set[Any]] = {}
+        self._on_ghosts = [claim for claim in spec.invariants if _reads(spec, claim) & spec.ghosts]
         self._allowed_now: dict[str, list[tuple[Any, ...]]] = {}
 
     def run(self, check: bool = True) -> Exploration:
@@ -138,6 +133,9 @@ class Explorer:
 
     def _run(self, check: bool) -> Exploration:
         spec, result = self.spec, self.result
+        for item in spec.actions:
+            result.guards[item.name] = {s.lineno for s in statements(parse(item.function)) if is_guard(s)}
+            result.refused[item.name] = set()
         try:
             first = spec.initial(**result.sizes)
         except IllDefined:
@@ -146,9 +144,6 @@ class Explorer:
             return result
         self.parents[first.key()] = (None, "")
         queue: deque[tuple[Any, State]] = deque([(first.key(), first)])
-        for item in spec.actions:
-            result.guards[item.name] = {s.lineno for s in statements(parse(item.function)) if is_guard(s)}
-            result.refused[item.name] = set()
         while queue:
             key, state = queue.popleft()
             result.states += 1
@@ -177,6 +172,8 @@ class Explorer:
             if check:
                 self._check_step(item, state, after, arguments, key, label)
             if after.key() in self.parents:
+                for claim in self._on_ghosts if check else ():  # a known state, but its ghosts may be new
+                    self._check(claim.name, claim, key, label, after, after)
                 continue
             if len(self.parents) >= self.limit:
                 self.result.complete = False
@@ -247,6 +244,12 @@ class Explorer:
             if label:
                 steps.append(label)
         return steps[::-1]
+
+
+def _reads(spec: Specification[Any], claim: Item) -> frozenset[str]:
+    """The fields that an invariant reads."""
+    trace, value = spec.trace(claim, SymbolicState.base(spec.state), [])
+    return fields_read(value).union(*(fields_read(demand) for demand in trace.demands))
 
 
 def _true(claim: Any, arguments: tuple[Any, ...]) -> bool:

@@ -341,6 +341,8 @@ class Run:
             result.grade, result.note = grades.REFUTED, f"{first['claim']} after {'; '.join(first['trace'])}"
         elif seen["gaps"]:
             result.note = "; ".join(seen["gaps"])
+        elif not seen["control"] and any(twin.action for twin in self.subject.twins):
+            result.note = "nothing is broken, but neither was the planted fault found that it looks for as a control"
         else:
             result.grade = grades.EXHAUSTED if seen["complete"] else grades.EXPLORED
         return result

@@ -148,11 +148,13 @@ def fields_of(cls: type[State]) -> tuple[Field, ...]:
     """
     hints = get_type_hints(cls, include_extras=True)
     found = tuple(_field(cls, name, hint) for name, hint in hints.items() if not name.startswith("_"))
-    sized = {f.key for f in found if f.kind == "size"}
+    sizes = [f.key for f in found if f.kind == "size"]
+    if len(set(sizes)) < len(sizes):
+        raise SpecError(f"{cls.__name__}: two sizes count the same kind of id; put them in components of their own")
     for f in found:
         if hasattr(State, f.name):
             raise SpecError(f"{cls.__name__}.{f.name}: the name is taken by the language; choose another")
-        if f.kind in ("map", "roster") and f.key not in sized:
+        if f.kind in ("map", "roster") and f.key not in sizes:
             raise SpecError(f"{cls.__name__}.{f.name}: a table needs a Size[...] of its keys beside it")
     return found
 

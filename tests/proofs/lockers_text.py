@@ -278,3 +278,9 @@ def planted(old: str, new: str, text: str = LOCKERS) -> str:
 def with_more(more: str) -> str:
     """The text with some more spec functions."""
     return HEAD + CREATE + ACTIONS + CLAIMS + "\n\n" + more.strip() + "\n" + SPEC + TWINS + SUBJECT
+
+
+_LAST_GUARD = "    require(lockers.use[locker] == Use.TAKEN)\n"
+WITH_A_HARMLESS_TWIN = planted(
+    TWINS, TWINS.replace(_LAST_GUARD, _LAST_GUARD + "    require(lockers.person[locker] == person)\n", 1)
+)

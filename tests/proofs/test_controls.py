@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lockers_text import LOCKERS, TWINS, planted, with_more
+from lockers_text import LOCKERS, WITH_A_HARMLESS_TWIN, planted, with_more
 
 from poolproof.proofs import tasks
 from poolproof.proofs.controls import Killer
@@ -214,13 +214,8 @@ def test_a_twin_that_is_not_refuted_as_declared_fails_the_run(run: Run) -> None:
 
 
 def test_a_twin_that_is_no_fault_fails_the_run(run: Run) -> None:
-    harmless = TWINS.replace(
-        "    require(lockers.use[locker] == Use.TAKEN)\n",
-        "    require(lockers.use[locker] == Use.TAKEN)\n    require(lockers.person[locker] == person)\n",
-        1,
-    )
-    report = run(planted(TWINS, harmless), only=("lockers/leave/*",))
-    assert report.failures == ["not refuted as declared: twin lockers/leave_by_anybody (made-up#1)"]
+    report = run(WITH_A_HARMLESS_TWIN, only=("lockers/leave/*",))
+    assert "not refuted as declared: twin lockers/leave_by_anybody (made-up#1)" in report.failures
 
 
 # -------------------------------------------------------------------------------------------------------------- mutants

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lockers_text import LOCKERS, planted, with_more
+from lockers_text import LOCKERS, WITH_A_HARMLESS_TWIN, planted, with_more
 
 from poolproof.proofs.explore import Explorer, argument_tuples, claim_name
 from poolproof.proofs.results import EXHAUSTED, EXPLORED, REFUTED, UNKNOWN, Report
@@ -199,6 +199,28 @@ def test_a_gap_leaves_the_exploration_unknown(run: Run) -> None:
     result = explored(run(with_more(NEVER), only=ONLY_TAKE))
     assert result.grade == UNKNOWN
     assert "burn was never enabled" in result.note
+
+
+GHOSTLY = '''
+@invariant("L9")
+def no_locker_has_a_second_turn(lockers: Lockers) -> Bool:
+    """L9: false after a take and a leave, where all but the ghosts is as at first."""
+    return forall(lockers.all(Locker), lambda l: lockers.turns[l] == 0)
+'''
+
+
+def test_claims_about_ghosts_are_checked_in_states_that_differ_in_ghosts_only(make: Make) -> None:
+    seen = Explorer(make(with_more(GHOSTLY)).SPEC, {"total": 1}).run()
+    assert seen.states == 3
+    assert [(f.claim, f.trace) for f in seen.broken] == [
+        ("no_locker_has_a_second_turn", ["take(person=0, locker=0)", "leave(person=0, locker=0)"])
+    ]
+
+
+def test_an_explorer_that_misses_its_planted_fault_has_shown_nothing(run: Run) -> None:
+    result = explored(run(WITH_A_HARMLESS_TWIN, only=ONLY_TAKE))
+    assert result.grade == UNKNOWN
+    assert "neither was the planted fault found" in result.note
 
 
 HALLS = '''

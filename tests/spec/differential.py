@@ -55,11 +55,10 @@ class Chance:
         return self.draw.randrange(-3, 6)
 
     def domain(self, state: State, sort: Any) -> int | None:
-        """How many ids of a kind there are, wherever in the state the kind is sized."""
-        if sort in state._domains:
-            return len(state.all(sort))
+        """How many ids of a kind there are, where there are most of them."""
         parts = (getattr(state, f.name) for f in fields_of(type(state)) if f.kind == "component")
-        return next((size for size in (self.domain(part, sort) for part in parts) if size is not None), None)
+        sizes = [size for size in (self.domain(part, sort) for part in parts) if size is not None]
+        return max([*sizes, len(state.all(sort))] if sort in state._domains else sizes, default=None)
 
     def arguments(self, state: State, parameters: Sequence[Any]) -> tuple[Any, ...]:
         """Any arguments, good or bad."""

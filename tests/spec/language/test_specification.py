@@ -167,6 +167,12 @@ def test_a_state_holds_only_what_can_be_read_symbolically(
         module(HEAD + INNER + STATE.replace("is_open: Bool\n", f"is_open: Bool\n    extra: {annotation}\n") + TAIL)
 
 
+def test_two_sizes_of_one_kind_are_loud(module: Callable[[str], ModuleType]) -> None:
+    """The readings would not agree on which of them the ids run up to."""
+    with pytest.raises(SpecError, match="Pool: two sizes count the same kind of id"):
+        module(HEAD + STATE.replace("is_open: Bool\n", "is_open: Bool\n    spare: Size[Slot]\n") + TAIL)
+
+
 @pytest.mark.parametrize(
     "name", ["all", "copy", "key", "plain", "blank", "get", "put", "write", "note", "base", "snapshot"]
 )

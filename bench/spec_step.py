@@ -1,4 +1,7 @@
-"""Times the run reading of the slots spec, in microseconds: `python bench/spec_step.py [--json FILE]`."""
+"""Times the run reading of the slots spec, in microseconds: `python bench/spec_step.py [--json FILE]`.
+
+Every action, every batch and every invariant by itself; what brings the pool back for the next round is not timed.
+"""
 
 from __future__ import annotations
 
@@ -9,88 +12,123 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from poolproof.spec import slots
+from poolproof.spec.slots import SPEC, Owner
 
 SIZES = (16, 1024)
-BATCH = 16
+BATCH = 15
+SECONDS = 0.15
+CACHE = Owner.CACHE
+
+Calls = tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]
+
+CASES: dict[str, tuple[Calls, tuple[Callable[..., Any], tuple[Any, ...]], Calls]] = {
+    "alloc": ((), (slots.alloc, (0, 1)), ((slots.free, (0, 1)),)),
+    "free": (((slots.alloc, (0, 1)),), (slots.free, (0, 1)), ()),
+    "retire": (((slots.alloc, (0, 1)),), (slots.retire, (0, 1)), ((slots.reclaim, (1,)),)),
+    "reclaim": (((slots.alloc, (0, 1)), (slots.retire, (0, 1))), (slots.reclaim, (1,)), ()),
+    "transfer": (((slots.alloc, (0, 1)),), (slots.transfer, (0, 1, CACHE, 1)), ((slots.free, (1, 1)),)),
+    "open_group": ((), (slots.open_group, ()), ((slots.close_group, ()),)),
+    "reserve": (((slots.open_group, ()),), (slots.reserve, (1,)), ((slots.close_group, ()),)),
+    "take": (
+        ((slots.open_group, ()), (slots.reserve, (1,))),
+        (slots.take, (0, 1)),
+        ((slots.free, (0, 1)), (slots.close_group, ())),
+    ),
+    "close_group": (((slots.open_group, ()), (slots.reserve, (1,))), (slots.close_group, ()), ()),
+    "clear": (((slots.alloc, (0, 1)),), (slots.clear, ()), ()),
+}
+"""For each action: what leads to it, the action itself with its arguments, and what leads back."""
 
 
-def microseconds(work: Callable[[], object], steps: int, repeat: int = 7) -> float:
-    """Median over repeats of the mean time of one step, where `work` does so many."""
-    rounds, start = 0, time.perf_counter()
-    while time.perf_counter() - start < 0.05:
-        work()
-        rounds += 1
-    means = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        for _ in range(rounds):
-            work()
-        means.append((time.perf_counter() - start) / (rounds * steps) * 1e6)
-    return statistics.median(means)
-
-
-def works(pool: slots.Slots) -> dict[str, tuple[Callable[[], object], int]]:
-    """Cycles of steps that end where they began, each with its number of steps."""
-    ids = list(range(1, BATCH))
-
-    def one() -> None:
-        slots.alloc(pool, 0, 1)
-        slots.free(pool, 0, 1)
-
-    def pending() -> None:
-        slots.alloc(pool, 0, 1)
-        slots.retire(pool, 0, 1)
-        slots.reclaim(pool, 1)
-
-    def donated() -> None:
-        slots.alloc(pool, 0, 1)
-        slots.transfer(pool, 0, 1, slots.Owner.CACHE, 1)
-        slots.free(pool, 1, 1)
-
-    def grouped() -> None:
-        slots.open_group(pool)
-        slots.reserve(pool, 1)
-        slots.take(pool, 0, 1)
-        slots.free(pool, 0, 1)
-        slots.close_group(pool)
-
-    def batched() -> None:
-        slots.alloc_batch(pool, 0, ids)
-        slots.free_batch(pool, 0, ids)
-
+def batched(items: list[int]) -> dict[str, tuple[Calls, tuple[Callable[..., Any], tuple[Any, ...]], Calls]]:
+    """For each batch: what leads to it, the batch with its arguments, and what leads back."""
+    alloc, free = (slots.alloc_batch, (0, items)), (slots.free_batch, (0, items))
+    retire, reclaim = (slots.retire_batch, (0, items)), (slots.reclaim_batch, (items,))
+    opened, reserve, closed = (slots.open_group, ()), (slots.reserve_batch, (items,)), (slots.close_group, ())
     return {
-        "alloc, free": (one, 2),
-        "alloc, retire, reclaim": (pending, 3),
-        "alloc, transfer, free": (donated, 3),
-        "open_group, reserve, take, free, close_group": (grouped, 5),
-        f"alloc_batch, free_batch of {len(ids)}, an item": (batched, 2 * len(ids)),
-        "clear": (lambda: slots.clear(pool), 1),
-        "all invariants": (lambda: slots.SPEC.violations(pool), 1),
+        "alloc_batch": ((), alloc, (free,)),
+        "free_batch": ((alloc,), free, ()),
+        "retire_batch": ((alloc,), retire, (reclaim,)),
+        "reclaim_batch": ((alloc, retire), reclaim, ()),
+        "transfer_batch": ((alloc,), (slots.transfer_batch, (0, items, CACHE, 1)), ((slots.free_batch, (1, items)),)),
+        "reserve_batch": ((opened,), reserve, (closed,)),
+        "take_batch": ((opened, reserve), (slots.take_batch, (0, items)), (free, closed)),
     }
+
+
+def microseconds(before: Callable[[], object], timed: Callable[[], object], after: Callable[[], object]) -> float:
+    """The median time of one call, less that of reading the clock."""
+    clock = time.perf_counter_ns
+    spent: list[int] = []
+    taken: list[int] = []
+    end = time.perf_counter() + SECONDS
+    while time.perf_counter() < end or len(spent) < 20:
+        before()
+        start = clock()
+        timed()
+        stop = clock()
+        after()
+        spent.append(stop - start)
+        start = clock()
+        taken.append(clock() - start)
+    return max(0.0, statistics.median(spent) - statistics.median(taken)) / 1e3
+
+
+def nothing() -> None:
+    """Nothing to do before or after."""
+
+
+def all_of(pool: slots.Slots, calls: Calls) -> Callable[[], None]:
+    """These calls in turn."""
+
+    def do() -> None:
+        for function, arguments in calls:
+            function(pool, *arguments)
+
+    return do
+
+
+def figures(total: int) -> Iterator[tuple[str, str, float]]:
+    """Kind, name and microseconds a step (an item, for batches), at one size."""
+    pool = SPEC.initial(total=total)
+    for name, (there, (action, arguments), back) in CASES.items():
+        spent = microseconds(all_of(pool, there), partial(action, pool, *arguments), all_of(pool, back))
+        yield "action", name, spent
+    for name, (there, (action, arguments), back) in batched(list(range(1, BATCH + 1))).items():
+        spent = microseconds(all_of(pool, there), partial(action, pool, *arguments), all_of(pool, back))
+        yield f"batch of {BATCH}, an item", name, spent / BATCH
+    for claim in SPEC.invariants:
+        yield "invariant", claim.name, microseconds(nothing, partial(claim.function, pool), nothing)
+    yield "invariant", "all", microseconds(nothing, partial(SPEC.violations, pool), nothing)
 
 
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for size in SIZES:
-        for name, (work, steps) in works(slots.SPEC.initial(total=size)).items():
-            rows.append({"slots": size, "work": name, "microseconds": round(microseconds(work, steps), 3)})
-            print(f"{size:>6} slots  {name:<50} {rows[-1]['microseconds']:>10} us a step")
+        for kind, name, spent in figures(size):
+            rows.append({"slots": size, "kind": kind, "name": name, "microseconds": round(spent, 3)})
+            print(f"{size:>6} slots  {kind:<22} {name:<40} {spent:>10.3f} us")
+    steps = [row["microseconds"] for row in rows if row["kind"] != "invariant"]
+    print(f"median over all steps: {statistics.median(steps):.3f} us")
     report = {
         "what": "run reading of spec/slots.py, microseconds a step",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": "python bench/spec_step.py " + " ".join(sys.argv[1:]),
+        "command": " ".join(["python bench/spec_step.py", *sys.argv[1:]]),
         "python": platform.python_version(),
         "figures": rows,
     }
     if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 

@@ -19,6 +19,7 @@ from poolproof.proofs.obligations import Generator, Obligation
 from poolproof.proofs.solver import LONG_LIMIT, SHORT_LIMIT, solve
 from poolproof.proofs.subject import Subject, load
 from poolproof.spec.language import Enumeration, Id, State
+from poolproof.spec.language.items import registered
 from poolproof.spec.language.source import parse
 from poolproof.spec.language.terms import TRUE
 
@@ -176,7 +177,17 @@ def sources_digest(subject: Subject) -> str:
     own: dict[str, str] = {}
     for name in [subject.spec.module, subject.ref.partition(":")[0], *(t.function.__module__ for t in subject.twins)]:
         _add_sources(name, own)
-    return digest(sys.version, subject.name, sizes, *bodies, *texts, *own.values())
+    return digest(sys.version, subject.name, sizes, *bodies, *texts, *own.values(), *_constants(subject))
+
+
+def _constants(subject: Subject) -> list[str]:
+    """The constants that spec functions read, wherever they were imported from."""
+    found = set()
+    for item in registered(subject.spec.module):
+        names = {node.id for node in ast.walk(parse(item.function)) if isinstance(node, ast.Name)}
+        values = {name: item.function.__globals__.get(name) for name in names}
+        found |= {f"{name}={value!r}" for name, value in values.items() if isinstance(value, int | str | float)}
+    return sorted(found)
 
 
 def _add_sources(name: str, found: dict[str, str]) -> None:

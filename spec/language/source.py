@@ -10,6 +10,7 @@ import ast
 import builtins
 import inspect
 import textwrap
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -103,6 +104,7 @@ def check_source(function: Callable[..., Any], effects_allowed: bool) -> ast.Fun
         if not is_guard(statement) and not is_binding(statement):
             effect_line = statement.lineno
     _check_names(node, function, where)
+    _check_constants(node, function, where)
     return node
 
 
@@ -191,6 +193,16 @@ def _check_names(node: ast.FunctionDef, function: Callable[..., Any], where: str
         problem = _reject_call(name, target)
         if problem:
             raise SourceRejected(f"{where}:{call.lineno}: {problem}")
+
+
+def _check_constants(node: ast.FunctionDef, function: Callable[..., Any], where: str | None) -> None:
+    """Names from outside stand for sorts, spec functions and constants; nothing that can change behind a proof."""
+    for name in (n for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)):
+        value = function.__globals__.get(name.id)
+        if isinstance(value, types.ModuleType):
+            raise SourceRejected(f"{where}:{name.lineno}: {name.id} is a module; import the constant by its own name")
+        if isinstance(value, list | dict | set | bytearray):
+            raise SourceRejected(f"{where}:{name.lineno}: {name.id} is a {type(value).__name__}, which can change")
 
 
 def _reject_call(name: str, target: Any) -> str:

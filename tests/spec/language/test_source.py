@@ -112,6 +112,8 @@ REJECTED = {
         "return so(pool.is_open, amount > 0)  # here",
         "so(...) is implies; call",
     ),
+    "constant of a module": ("theorem", "return amount > random.LIMIT  # here", "random is a module; import"),
+    "list of constants": ("theorem", "return amount > LIMITS[0]  # here", "LIMITS is a list, which can change"),
     "definition by another name": ("theorem", "return fine(pool)  # here", "fine(...) is neither of the spec language"),
 }
 
@@ -120,6 +122,9 @@ import random
 
 from poolproof.spec.language import implies as so
 from poolproof.spec.language import require as demand
+
+
+LIMITS = [3]
 
 
 def helper(amount):

@@ -155,6 +155,19 @@ def test_a_planted_leak_is_caught_at_once() -> None:
         group.close()
 
 
+class Stillborn(SlotPool):
+    """A pool that forgets a slot when it is made."""
+
+    def _make_all_free(self) -> None:
+        super()._make_all_free()
+        self._head = 1
+
+
+def test_a_planted_fault_of_the_new_pool_is_caught_at_once() -> None:
+    with pytest.raises(pp.SpecViolation, match=r"create: free_slots at slots \[1\]"):
+        Stillborn(4, shadow=True)
+
+
 def test_reserved_key_of_a_free_slot_is_seen_by_the_shadow() -> None:
     pool = busy_pool()
     pool._keys[9] = RESERVED

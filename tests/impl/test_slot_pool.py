@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -281,6 +283,18 @@ def test_batches_longer_than_the_tenancy_log_are_counted() -> None:
         pool.free(ids)
         assert (pool.tenancies() == expected).all()
     assert pool.check() == []
+
+
+@pytest.mark.parametrize("batches", [(1000, 24, 1), (1000, 100, 1024), (5, 1025, 5), (1024, 1024), [7] * 400])
+def test_the_tenancy_log_is_added_up_when_it_is_full(batches: Sequence[int]) -> None:
+    pool = SlotPool(1100)
+    expected = pool.tenancies()
+    for n in batches:
+        ids = pool.alloc(n)
+        expected[ids] += 1
+        pool.free(ids)
+        assert pool.check() == []
+    assert (pool.tenancies() == expected).all()
 
 
 def test_the_numbers_of_owners_are_the_specs() -> None:

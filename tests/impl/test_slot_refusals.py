@@ -194,6 +194,8 @@ def test_holders_may_be_large_and_come_from_numpy(pool: SlotPool) -> None:
     assert pool.holders()[ids].tolist() == [largest]
     pool.transfer(ids, holder=np.int64(largest), to=Owner.CACHE, heir=np.uint8(3))
     pool.free(ids, np.int8(3))
+    ids = pool.alloc(1, np.int64(0))
+    assert pool.holders()[ids].tolist() == [0]
 
 
 @pytest.mark.parametrize("n", [-1, np.int64(-5)])

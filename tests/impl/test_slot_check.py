@@ -98,7 +98,7 @@ DAMAGE = [
     ("a tenancy is negative", put_tenancy, {TENANCIES}),
     ("the tenancies are cut short", shorten_tenancies, {STORAGE}),
     ("the tenancy log is negative", lambda pool: setattr(pool._tenancies, "logged", -1), {NEGATIVE}),
-    ("the tenancy log has a stray id", lambda pool: pool._tenancies.log.__setitem__(0, 99), {TENANCIES}),
+    ("the tenancy log has a stray id", lambda pool: pool._tenancies.log.__setitem__(0, 13), {TENANCIES}),
     ("the scratch is cut short", lambda pool: setattr(pool, "_stamp", pool._stamp[:2]), {STORAGE}),
 ]  # fmt: skip
 
@@ -113,6 +113,25 @@ def test_damage_is_found(damage: Callable[[SlotPool], None], claims: set[str]) -
     found = pool.check()
     assert claims <= {f"{violation.theorem} {violation.name}" for violation in found}
     assert all(violation.text for violation in found)
+
+
+def test_a_pool_in_use_is_healthy_to_the_first_and_last_slot() -> None:
+    pool = busy_pool()
+    pool.alloc(4, holder=1)
+    pool.free([1, 12], holder=1)
+    pool.retire([2, 11], holder=1)
+    assert pool._tenancies.logged == 6
+    assert pool.check() == []
+
+
+def test_long_lists_are_cut_short() -> None:
+    pool = SlotPool(12)
+    pool._keys[3:12] = SINK
+    texts = {v.name: v.text for v in pool.check()}
+    assert texts["the_sink_is_only_the_sink"] == "slots [3, 4, 5, 6, 7, 8, 9, 10, ...] belong to the sink"
+    pool._keys[11] = FREE
+    texts = {v.name: v.text for v in pool.check()}
+    assert texts["the_sink_is_only_the_sink"] == "slots [3, 4, 5, 6, 7, 8, 9, 10] belong to the sink"
 
 
 def test_scratch_and_stale_entries_mean_nothing() -> None:

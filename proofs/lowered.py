@@ -96,9 +96,12 @@ def lowered_claim(
     pinned = [question.pin(state, _base(spec, mark), mark) for state, mark in zip(states, ("", "after!"), strict=False)]
     question.pin_arguments(claim, arguments)
     trace, value = spec.trace(claim, pinned[0], list(variables(claim.parameters)), *pinned[1:])
-    if trace.demands and not question.decide(conjunction(trace.demands)):
+    well_defined, holds = question.decide([conjunction(trace.demands), lift(value, bool)])
+    if well_defined is False:
         raise IllDefined(f"{claim.name} reads outside a table")
-    return question.decide(lift(value, bool))
+    if well_defined is None or holds is None:
+        raise SpecError(f"the lowered reading of {claim.name} is not decided on a pinned state")
+    return holds
 
 
 def _base(spec: Specification[Any], mark: str) -> SymbolicState:
@@ -231,20 +234,19 @@ class _Question:
             lambda: frozenset(self.value((name, "listed", key)) for key in keys if key < self.value((name, "size"))),
         )
 
-    def decide(self, term: Term) -> bool:
-        """Does a truth value follow from what is pinned, or does its opposite?
-
-        Raises:
-            SpecError: neither can be shown.
-        """
-        text = self.printer.term(term)
-        lines = [f"(declare-fun |fails to be {side}| () Bool)" for side in ("true", "false")]
-        lines += [f"(assert (=> |fails to be true| (not {text})))", f"(assert (=> |fails to be false| {text}))"]
-        answers = solve_each(self._script(lines), ["to be true", "to be false"], LONG_LIMIT)
-        said = [answer.verdict for answer in answers.values()]
-        if set(said) != {"sat", "unsat"}:
-            raise SpecError(f"the lowered reading of a pinned state is not decided: {said}")
-        return said[0] == "unsat"
+    def decide(self, terms: Sequence[Term]) -> list[bool | None]:
+        """Which truth values follow from what is pinned; False where the opposite does, None where neither is shown."""
+        lines, switches = [], []
+        for index, text in enumerate([self.printer.term(term) for term in terms]):
+            for side, part in (("true", f"(not {text})"), ("false", text)):
+                switches.append(f"{index} to be {side}")
+                lines += [
+                    f"(declare-fun |fails {switches[-1]}| () Bool)",
+                    f"(assert (=> |fails {switches[-1]}| {part}))",
+                ]
+        said = [answer.verdict for answer in solve_each(self._script(lines), switches, LONG_LIMIT).values()]
+        known = {("unsat", "sat"): True, ("sat", "unsat"): False}
+        return [known.get((said[index], said[index + 1])) for index in range(0, len(said), 2)]
 
     def answer(self) -> None:
         """Look up the values of all that was asked.

@@ -215,5 +215,5 @@ def test_a_range_beyond_what_is_pinned_is_loud(monkeypatch: pytest.MonkeyPatch) 
     state.low, state.high = -2, 5
     assert lowered_claim(spec, claim, [state], ()) is claim.function(state)
     monkeypatch.setattr(lowered, "MARGIN", -4)
-    with pytest.raises(SpecError, match="is not decided"):
+    with pytest.raises(SpecError, match="is not decided on a pinned state"):
         lowered_claim(spec, claim, [state], ())

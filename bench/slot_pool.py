@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
 import json
+import os
 import platform
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -19,21 +20,22 @@ import poolproof as pp
 
 BATCHES = (1, 16, 256)
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
+SHADOWED = (32, 10**3, 10**4)
 
 
-def microseconds(work: Callable[[], object], seconds: float = 0.2, repeat: int = 5) -> float:
-    """Median over repeats of the mean time of one call."""
+def microseconds(work: Callable[[], object], seconds: float = 0.4) -> tuple[float, float]:
+    """Least and median time of one call, over many short runs: other load on the machine spoils some runs, not all."""
     calls, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds / 4:
+    while time.perf_counter() - start < 0.002:
         work()
         calls += 1
     means = []
-    for _ in range(repeat):
-        start = time.perf_counter()
+    while time.perf_counter() - start < seconds or len(means) < 3:
+        begin = time.perf_counter_ns()
         for _ in range(calls):
             work()
-        means.append((time.perf_counter() - start) / calls * 1e6)
-    return statistics.median(means)
+        means.append((time.perf_counter_ns() - begin) / calls / 1000)
+    return min(means), statistics.median(means)
 
 
 def half_full(slots: int, shadow: bool = False) -> pp.SlotPool:
@@ -72,37 +74,57 @@ def donate_and_evict(pool: pp.SlotPool, batch: int) -> Callable[[], None]:
     return work
 
 
+def source_hash() -> str:
+    """What was measured: a digest of the pool's sources."""
+    home = Path(__file__).resolve().parent.parent / "impl"
+    texts = (file.name.encode() + file.read_bytes() for file in sorted(home.glob("*.py")))
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
+
+
 def figures() -> list[dict[str, object]]:
     """One row for each operation, batch and pool size."""
     rows: list[dict[str, object]] = []
     for make in (alloc_and_free, retire_and_reclaim, donate_and_evict):
         for size in SIZES:
             pool = half_full(size)
-            for batch in BATCHES:
-                rows.append(row(make, size, batch, False, microseconds(make(pool, batch))))
-    for size in SIZES[:2]:
-        shadowed = half_full(size, shadow=True)
-        rows.append(row(alloc_and_free, size, 16, True, microseconds(alloc_and_free(shadowed, 16))))
+            rows += [row(make, pool, batch, False) for batch in BATCHES]
+    for size in SHADOWED:
+        rows.append(row(alloc_and_free, half_full(size, shadow=True), 16, True))
     return rows
 
 
-def row(make: Callable[..., object], size: int, batch: int, shadow: bool, time_: float) -> dict[str, object]:
+def row(
+    make: Callable[[pp.SlotPool, int], Callable[[], None]], pool: pp.SlotPool, batch: int, shadow: bool
+) -> dict[str, object]:
     """One figure, printed as it is made."""
-    print(f"{make.__name__:<20} {size:>9} slots  batch {batch:>4}  shadow {shadow!s:<5} {time_:9.2f} us")
-    return {"work": make.__name__, "slots": size, "batch": batch, "shadow": shadow, "microseconds": round(time_, 3)}
+    least, median = microseconds(make(pool, batch))
+    work = make.__name__
+    print(
+        f"{work:<20} {pool.slots:>9} slots  batch {batch:>4}  shadow {shadow!s:<5} {least:9.2f} us, median {median:9.2f}"
+    )
+    return {
+        "work": work,
+        "slots": pool.slots,
+        "batch": batch,
+        "shadow": shadow,
+        "microseconds": round(least, 3),
+        "median_microseconds": round(median, 3),
+    }
 
 
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     options = parser.parse_args()
     report = {
-        "what": "host time of SlotPool, microseconds for the whole work named",
+        "what": "host time of SlotPool, microseconds for the whole work named: least and median of many short runs",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": "python bench/slot_pool.py " + " ".join(sys.argv[1:]),
+        "command": "python bench/slot_pool.py --json FILE",
         "python": platform.python_version(),
         "numpy": version("numpy"),
+        "machine": f"{os.cpu_count()} x {platform.machine()}",
+        "source": source_hash(),
         "figures": figures(),
     }
     if options.json:

@@ -29,7 +29,7 @@ def microseconds(work: Callable[[], object], seconds: float = 0.4) -> tuple[floa
     while time.perf_counter() - start < 0.002:
         work()
         calls += 1
-    means = []
+    means: list[float] = []
     while time.perf_counter() - start < seconds or len(means) < 3:
         begin = time.perf_counter_ns()
         for _ in range(calls):
@@ -99,9 +99,8 @@ def row(
     """One figure, printed as it is made."""
     least, median = microseconds(make(pool, batch))
     work = make.__name__
-    print(
-        f"{work:<20} {pool.slots:>9} slots  batch {batch:>4}  shadow {shadow!s:<5} {least:9.2f} us, median {median:9.2f}"
-    )
+    where = f"{work:<20} {pool.slots:>9} slots  batch {batch:>4}  shadow {shadow!s:<5}"
+    print(f"{where} {least:9.2f} us, median {median:9.2f} us")
     return {
         "work": work,
         "slots": pool.slots,

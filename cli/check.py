@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from poolproof.cli.console import print_json
 from poolproof.cli.prove import live_progress, require_solver, run
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def check(
     passed = report.passed and campaign.passed
     if as_json:
         whole = {"prove": report.plain(), "fuzz": campaign.plain()}
-        print(json.dumps({"verdict": "passed" if passed else "failed", **whole}))
+        print_json({"verdict": "passed" if passed else "failed", **whole})
     else:
         _show(report, campaign, passed)
     raise typer.Exit(0 if passed else 1)
@@ -56,11 +56,10 @@ def _fuzz(seed: int, ops: int) -> CampaignResult:
 
 
 def _show(report: Report, campaign: CampaignResult, passed: bool) -> None:
-    from rich.console import Console
-
+    from poolproof.cli.console import Paper
     from poolproof.cli.proof_text import control_lines, show_failures, show_verdict, theorem_table
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Paper()
     console.print(theorem_table(report))
     for line in control_lines(report):
         console.print(line, markup=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from poolproof.cli.console import Paper
 from poolproof.proofs.counterexample import Counterexample
 from poolproof.proofs.ledger import mutant_counts
 from poolproof.proofs.results import Report, Result, grade_of
@@ -16,7 +17,7 @@ COLOURS = {"PROVED": "green", "EXHAUSTED": "green", "EXPLORED": "yellow", "REFUT
 
 def show(report: Report, saved: list[Path], console: Console | None = None) -> None:
     """Print a whole report."""
-    console = console or Console(highlight=False, soft_wrap=True)
+    console = console or Paper()
     width = max((len(r.claim) for r in report.obligations), default=0)
     for result in report.obligations:
         console.print(_line(result, width), style=COLOURS[result.grade] if result.failed else None, markup=False)

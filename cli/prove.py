@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from poolproof.cli.console import print_json
 
 if TYPE_CHECKING:
     from poolproof.proofs.prove import Options, Progress
@@ -71,7 +72,7 @@ def prove(
 
         write(report, update_ledger)
     if as_json:
-        print(json.dumps({**report.plain(), "saved": [str(path) for path in saved]}))
+        print_json({**report.plain(), "saved": [str(path) for path in saved]})
     else:
         from poolproof.cli.proof_text import show
 
@@ -145,8 +146,12 @@ def compare(report: Report, path: Path) -> None:
 
 
 def save_counterexamples(report: Report, directory: Path) -> list[Path]:
-    """Save every counterexample as a pytest file."""
+    """Save every counterexample as a pytest file; where that fails the verdict is still the verdict."""
     from poolproof.proofs.counterexample import Counterexample, save
 
     found = [r.counterexample for r in report.obligations if r.counterexample is not None]
-    return [save(Counterexample(**plain), directory) for plain in found]
+    try:
+        return [save(Counterexample(**plain), directory) for plain in found]
+    except OSError as problem:
+        print(f"poolproof: cannot save counterexamples in {directory}: {problem.strerror}", file=sys.stderr)
+        return []

@@ -88,7 +88,7 @@ class Binding:
     def _read(self, method: Callable[[], Any]) -> Any:
         try:
             return method()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Crashed(f"{method.__name__} raised {_told(error)}") from error
 
     def _ask(self, method: Callable[..., Any], n: int, holder: int | None) -> list[int] | None:
@@ -97,7 +97,7 @@ class Binding:
         except self._refusals as error:
             self.refusal, self.raised = _told(error), True
             return None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Crashed(f"raised {_told(error)}") from error
         if raw is None:
             self.refusal, self.raised = "gave None", False
@@ -124,11 +124,11 @@ class Binding:
         except self._refusals as error:
             self.refusal, self.raised = _told(error), True
             return False
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Crashed(f"raised {_told(error)}") from error
         return True
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

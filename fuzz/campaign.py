@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -184,7 +185,6 @@ def run_campaign(
     Raises:
         TargetError: the target cannot be loaded or made.
         SettingError: both budgets are given, or one that is not positive.
-        OSError: the trace cannot be saved.
     """
     budget = _budget(ops, seconds)
     loaded = load_target(target)
@@ -243,7 +243,11 @@ def _failure(loaded: LoadedTarget, trace: Trace, divergence: Divergence, save_di
         return Failure(divergence, short, length, None, again)
     name = re.sub(r"[^A-Za-z0-9]+", "-", loaded.name).strip("-")
     path = save_dir / f"{name}-seed-{short.header.seed}-{short.header.theorem}.jsonl"
-    save_trace(short, path)
+    try:
+        save_trace(short, path)
+    except OSError as problem:  # the finding counts, saved or not
+        print(f"poolproof: cannot save the trace as {path}: {problem.strerror}", file=sys.stderr)
+        return Failure(divergence, short, length, None, again)
     return Failure(divergence, short, length, path, shlex.join(["poolproof", "replay", str(path)]))
 
 

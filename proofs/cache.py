@@ -25,7 +25,7 @@ def cache_directory() -> Path:
     return base / "poolproof"
 
 
-LAYOUT = "3"
+LAYOUT = "4"
 """Changes whenever the values that are kept change their shape."""
 
 
@@ -40,7 +40,10 @@ class Cache:
     def __init__(self, enabled: bool = True) -> None:
         self._connection: sqlite3.Connection | None = None
         if enabled:
-            self._connection = self._open(cache_directory() / "proofs.sqlite")
+            try:
+                self._connection = self._open(cache_directory() / "proofs.sqlite")
+            except RuntimeError:  # a user without a home directory
+                return
 
     def _open(self, path: Path) -> sqlite3.Connection | None:
         for attempt in range(2):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from poolproof.proofs.smtlib import field_name
+from poolproof.proofs.smtlib import argument_name, field_name
 from poolproof.proofs.solver import Model
 from poolproof.spec.language import IllDefined, Item, Map, Parameter, Refused, Set, Specification, State, fields_of
 from poolproof.spec.language.sorts import is_enumeration
@@ -55,7 +55,7 @@ def concrete(sort: Any, value: Any) -> Any:
 
 def arguments_of(parameters: Sequence[Parameter], model: Model) -> dict[str, Any]:
     """The arguments that a model chose."""
-    return {p.name: concrete(p.sort, model.value(p.name)) for p in parameters}
+    return {p.name: concrete(p.sort, model.value(argument_name(p.name))) for p in parameters}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from poolproof.spec.language.state import names_of, plain_scalar
 
 FORMAT = "poolproof-counterexample"
 VERSION = 1
-SIZES = (1, 2, 3, 4)
+SIZES = (0, 1, 2, 3, 4)
 
 
 @dataclass

@@ -92,6 +92,20 @@ def values(spec: Specification[Any], state: State, parameter: Parameter) -> Sequ
     return (False, True) if parameter.sort is bool else range(-1, 4)
 
 
+def sampled(spec: Specification[Any], state: State) -> dict[str, bool]:
+    """The unbounded sorts of parameters, of which an instance tries only some values, and whether that is declared.
+
+    A spec that declares `samples` for a sort says which instance is meant; all of its states can then be visited.
+    """
+    found: dict[str, bool] = {}
+    for parameter in (p for item in spec.actions for p in item.parameters):
+        sort = parameter.sort
+        if sort is int or (is_id(sort) and _largest(state, sort) is None):
+            tried = ", ".join(str(int(value)) for value in values(spec, state, parameter))
+            found[f"{sort.__name__} from {{{tried}}}"] = sort in spec.samples
+    return found
+
+
 def _largest(state: State, sort: Any) -> int | None:
     """How many ids of a kind there are, where there are most of them; None where the kind has no size."""
     parts = [getattr(state, f.name) for f in fields_of(type(state)) if f.kind == "component"]
@@ -158,7 +172,7 @@ class Explorer:
     def _steps(self, item: Item, state: State, key: Any, check: bool) -> Iterator[State]:
         """The new states that one action leads to."""
         candidates = argument_tuples(self.spec, state, item.parameters)
-        allowed = self._allowed_now[item.name] = [c for c in candidates if self._allowed(item, state, c)]
+        allowed = self._allowed_now[item.name] = [c for c in candidates if self._allowed(item, state, key, c)]
         for arguments in allowed:
             after, label = state.copy(), show_call(item.name, item.parameters, arguments)
             try:
@@ -181,7 +195,7 @@ class Explorer:
             self.parents[after.key()] = (key, label)
             yield after
 
-    def _allowed(self, item: Item, state: State, arguments: tuple[Any, ...]) -> bool:
+    def _allowed(self, item: Item, state: State, key: Any, arguments: tuple[Any, ...]) -> bool:
         try:
             item.guards(state, *arguments)
         except Refused as refusal:
@@ -189,6 +203,10 @@ class Explorer:
             assert at is not None
             assert at.tb_next is not None
             self.result.refused[item.name].add(at.tb_next.tb_lineno)
+            return False
+        except IllDefined:
+            label = show_call(item.name, item.parameters, arguments)
+            self._report(f"{item.name}/is_well_defined", key, label, state)
             return False
         return True
 

@@ -14,6 +14,7 @@ from poolproof.proofs.results import Report, grade_of
 
 FORMAT = "poolproof-ledger"
 VERSION = 1
+PARTS = ("theorems", "claims", "twins", "mutants")
 
 
 class LedgerError(ValueError):
@@ -82,13 +83,16 @@ def read(path: Path | None = None) -> dict[str, Any]:
             f"{source}: expected {FORMAT} version {VERSION}, found {found[0]} version {found[1]}; "
             "write it anew with `poolproof prove --update-ledger PATH`"
         )
+    for part in PARTS:
+        if not isinstance(ledger.get(part), dict):
+            raise LedgerError(f"{source}: has no {part!r}; write it anew with `poolproof prove --update-ledger PATH`")
     return ledger
 
 
 def differences(ledger: dict[str, Any], report: Report) -> list[str]:
     """Where a report differs from a ledger, one line each."""
     now, lines = entries(report), []
-    for part in ("theorems", "claims", "twins", "mutants"):
+    for part in PARTS:
         old, new = ledger[part], now[part]
         lines += [f"{part}: {key} is in the ledger only" for key in old.keys() - new.keys()]
         lines += [f"{part}: {key} is not in the ledger" for key in new.keys() - old.keys()]

@@ -56,7 +56,7 @@ def _peers(state: type[State]) -> dict[str, str]:
     groups: dict[Any, list[str]] = {}
     for f in fields_of(state):
         if f.kind in ("map", "roster", "set", "scalar"):
-            groups.setdefault((f.kind, f.key, f.value), []).append(f.name)
+            groups.setdefault((f.kind, f.key, f.value, f.ghost), []).append(f.name)
     return {name: g[(i + 1) % len(g)] for g in groups.values() if len(g) > 1 for i, name in enumerate(g)}
 
 

@@ -86,7 +86,7 @@ def _reject_idle_patterns(only: Sequence[str], runs: list[Run], contracts: set[s
 
 
 def _match(pattern: str, claim: str, about: str, tags: Sequence[str]) -> bool:
-    return fnmatchcase(claim, pattern) or fnmatchcase(about, pattern) or pattern in tags
+    return bool(pattern) and (fnmatchcase(claim, pattern) or fnmatchcase(about, pattern) or pattern in tags)
 
 
 def _any_match(only: Sequence[str], claim: str, about: str, tags: Sequence[str]) -> bool:
@@ -122,7 +122,10 @@ def _carry_out(work: list[Job], options: Options, cache: Cache) -> None:
     missing.sort(key=lambda job: -job.weight)
     for job, outcome in _outcomes(missing, options.jobs):
         for part, key in job.keys.items():
-            cache.put(key, outcome[part] if part else outcome)
+            kept = outcome[part] if part else outcome
+            # A counterexample speaks of one spec by name, and the same text may be another's: it is found anew.
+            if not (isinstance(kept, dict) and kept.get("counterexample")):
+                cache.put(key, kept)
         job.take(outcome, False)
         done += 1
         options.progress(job.what, done, total)
@@ -164,8 +167,12 @@ def _pool(size: int) -> Iterator[ProcessPoolExecutor]:
     pool = ProcessPoolExecutor(size, mp_context=multiprocessing.get_context(method))
     try:
         yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise
+    pool.shutdown()
 
 
 def _arithmetic_job(report: Report, wanted: set[str]) -> Job:
@@ -333,6 +340,7 @@ class Run:
         doc = (
             f"{seen['states']} states, {seen['steps']} steps, {seen['checks']} checks of claims, every action and guard"
         )
+        doc += "".join(f"; {how}" for how in seen["sampled"])
         result = Result(f"{self.subject.name}/explore/{shown}", self.subject.name, "explore", (), doc)
         result.solver, result.seconds, result.cached = "explorer", seen["seconds"], seen["cached"]
         result.witness, result.twins = doc, [seen["control"]] if seen["control"] else []
@@ -344,7 +352,8 @@ class Run:
         elif not seen["control"] and any(twin.action for twin in self.subject.twins):
             result.note = "nothing is broken, but neither was the planted fault found that it looks for as a control"
         else:
-            result.grade = grades.EXHAUSTED if seen["complete"] else grades.EXPLORED
+            whole = seen["complete"] and all(seen["sampled"].values())
+            result.grade = grades.EXHAUSTED if whole else grades.EXPLORED
         return result
 
     def _coverage(self, sizes: dict[str, int], seen: dict[str, Any]) -> dict[str, Any]:
@@ -385,10 +394,12 @@ class Run:
             lines += [
                 f"{self.subject.name}: declared implied, but a mutant breaks it: {a}/{c}" for a, c in contradicted
             ]
-        survivors = [c.name for c in report.mutants if not c.broken]
+        own = [c for c in report.mutants if c.module == self.subject.name]
         for pattern in self.subject.redundant:
-            if not any(fnmatchcase(name, pattern) for name in survivors):
+            matching = [c for c in own if fnmatchcase(c.name, pattern)]
+            if not any(not c.broken for c in matching):
                 lines.append(f"{self.subject.name}: declared redundant, but no surviving mutant matches: {pattern}")
+            lines += [f"{self.subject.name}: declared redundant, but refuted: {c.name}" for c in matching if c.broken]
         return lines
 
 

@@ -128,7 +128,7 @@ class Printer:
         if op == "var":
             return env[args[0]]
         if op == "param":
-            return self.constant(f"|{args[0]}|", term.sort)
+            return self.constant(argument_name(args[0]), term.sort)
         if op == "field":
             if self.sizes is not None and args[0] in self.sizes:
                 return str(self.sizes[args[0]])
@@ -229,6 +229,11 @@ def field_name(name: str) -> str:
     return f"state.{name}"
 
 
+def argument_name(name: str) -> str:
+    """The SMT-LIB symbol of a parameter."""
+    return f"arg.{name}"
+
+
 def member_name(member: Any) -> str:
     """The SMT-LIB symbol of an enumeration's member."""
     return f"{name_of(type(member))}.{member.name}"
@@ -276,4 +281,4 @@ def script(printer: Printer, hypotheses: list[Term], goals: dict[str, Term]) -> 
     return "\n".join([*lines, "(check-sat)", ""])
 
 
-__all__ = ["TRUE", "Printer", "field_name", "literal", "member_name", "script", "with_witnesses"]
+__all__ = ["TRUE", "Printer", "argument_name", "field_name", "literal", "member_name", "script", "with_witnesses"]

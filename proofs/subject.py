@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
@@ -56,6 +56,7 @@ class Subject:
         redundant: mutants that no claim can see, with the reason (patterns over the mutant's label).
         implied: (action, claim) pairs that no mutant of that action breaks, with the reason (patterns over
             "action/claim").
+        ref: "module:name", by which another process finds the subject; `load` sets it.
     """
 
     spec: Specification[Any]
@@ -99,11 +100,12 @@ def load(ref: str) -> Subject:
         sys.path.insert(0, os.getcwd())
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as problem:
-        raise SubjectError(f"cannot load {ref!r}: {problem}") from problem
+    except (Exception, SystemExit) as problem:  # whatever a foreign module raises while it is imported
+        raise SubjectError(f"cannot load {ref!r}: {type(problem).__name__}: {problem}") from problem
     if isinstance(found, Specification):
-        sizes = default_sizes(found)
-        return Subject(spec=found, mutant_sizes=(sizes,), explore_sizes=(sizes,), ref=ref)
+        found = Subject(spec=found)
     if isinstance(found, Subject):
-        return found
+        small = (default_sizes(found.spec),)
+        mutant_sizes, explore_sizes = found.mutant_sizes or small, found.explore_sizes or small
+        return replace(found, ref=ref, mutant_sizes=mutant_sizes, explore_sizes=explore_sizes)
     raise SubjectError(f"{ref!r} is a {type(found).__name__}, neither a Specification nor a Subject")

@@ -13,7 +13,7 @@ from typing import Any
 from poolproof.proofs import counterexample
 from poolproof.proofs.cache import digest
 from poolproof.proofs.controls import Kill, Killer, shifted_reads
-from poolproof.proofs.explore import Explorer
+from poolproof.proofs.explore import Explorer, sampled
 from poolproof.proofs.mutate import Mutant, mutants
 from poolproof.proofs.obligations import Generator, Obligation
 from poolproof.proofs.solver import LONG_LIMIT, SHORT_LIMIT, solve
@@ -21,6 +21,7 @@ from poolproof.proofs.subject import Subject, load
 from poolproof.spec.language import Enumeration, Id, State
 from poolproof.spec.language.items import registered
 from poolproof.spec.language.source import parse
+from poolproof.spec.language.state import nested_sizes
 from poolproof.spec.language.terms import TRUE
 
 Where = Subject | str
@@ -145,6 +146,7 @@ def explore_task(where: Where, sizes: dict[str, int]) -> dict[str, Any]:
         "steps": seen.steps,
         "checks": seen.checks,
         "complete": seen.complete,
+        "sampled": sampled(subject.spec, subject.spec.state.blank(**nested_sizes(sizes))),
         "enabled": seen.enabled,
         "premises": seen.premises,
         "gaps": seen.gaps(subject.spec),

@@ -126,23 +126,39 @@ def define(function: F) -> F:
     return _register(function, "definition")
 
 
+def _tags(name: str, tags: tuple[Any, ...]) -> tuple[str, ...]:
+    """Tags as given; a decorator without its parentheses would otherwise register nothing.
+
+    Raises:
+        SpecError: one is no text.
+    """
+    for tag in tags:
+        if not isinstance(tag, str):
+            raise SpecError(f"@{name} takes names of theorems in parentheses, for example @{name}('I1'), or @{name}()")
+    return tags
+
+
 def invariant(*tags: str) -> Callable[[F], F]:
     """A claim about every reachable state, proved by induction over the actions."""
+    tags = _tags("invariant", tags)
     return lambda function: _register(function, "invariant", tags)
 
 
 def theorem(*tags: str) -> Callable[[F], F]:
     """A claim that follows from the invariants; parameters after the state stand for any value."""
+    tags = _tags("theorem", tags)
     return lambda function: _register(function, "theorem", tags)
 
 
 def step(*tags: str) -> Callable[[F], F]:
     """A claim about the states before and after any action."""
+    tags = _tags("step", tags)
     return lambda function: _register(function, "step", tags)
 
 
 def ensures(of: Callable[..., Any], *tags: str) -> Callable[[F], F]:
     """A claim about the states before and after one action; it takes the action's parameters too."""
+    tags = _tags("ensures", tags)
     return lambda function: _register(function, "ensures", tags, of=item_of(of))
 
 

@@ -191,6 +191,8 @@ def counts(counter: int, domain: Iterable[T], predicate: Callable[[T], bool]) ->
     Counting is not first-order. The claim is proved by what each write changes: if only the entries k1, k2, ... of the
     tables that the predicate reads were written, the count changes by the sum of the changes at those entries.
     """
+    if isinstance(counter, Term) and not isinstance(domain, SymbolicIds):
+        raise SortMismatch("counts(...) counts over pool.all(Kind) or between(low, high), not over a set")
     if not isinstance(domain, SymbolicIds):
         return counter == sum(_concrete(predicate(item), "the predicate of counts") for item in domain)
     trace = tracing.current()

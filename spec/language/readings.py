@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from poolproof.spec.language import tracing
-from poolproof.spec.language.errors import Refused
+from poolproof.spec.language.errors import Refused, SpecError
 from poolproof.spec.language.items import Item, item_of
 from poolproof.spec.language.symbolic import SymbolicState
 from poolproof.spec.language.terms import conjunction, lift
@@ -60,4 +60,7 @@ def after(function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
 
 
 def _lifted(item: Item, arguments: tuple[Any, ...]) -> list[Any]:
+    if len(arguments) != len(item.parameters):
+        wanted = ", ".join(p.name for p in item.parameters) or "none"
+        raise SpecError(f"enabled or after of {item.name} takes the arguments {wanted}, not {len(arguments)}")
     return [lift(value, p.sort) for p, value in zip(item.parameters, arguments, strict=True)]

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from poolproof.spec.language import readings, tracing
 from poolproof.spec.language.batches import Batch, batches_of
-from poolproof.spec.language.errors import NotBoolean, SpecError
+from poolproof.spec.language.errors import NotBoolean, Refused, SpecError
 from poolproof.spec.language.items import Item, Parameter, item_of, registered
 from poolproof.spec.language.state import State, fields_of, is_scalar, names_of, nested_sizes
 from poolproof.spec.language.symbolic import SymbolicState, boolean
@@ -172,7 +172,12 @@ class Specification(Generic[S]):
     def trace(self, item: Item, state: SymbolicState, arguments: list[Any], *more: Any) -> tuple[tracing.Trace, Any]:
         """Read one item symbolically: the trace, and the value it returned."""
         with self.active(), tracing.tracing(tracing.Trace(ghosts=self.ghosts)) as trace:
-            value = item.function(state, *more, *arguments)
+            try:
+                value = item.function(state, *more, *arguments)
+            except Refused:
+                raise SpecError(f"{item.name}: a guard is false whatever the state") from None
+            except RecursionError:
+                raise SpecError(f"{item.name} reads itself through enabled or after") from None
         return trace, value
 
     def _check_declarations(self) -> None:

@@ -47,7 +47,7 @@ def _false_part(node: ast.expr, scope: dict[str, Any], path: list[str]) -> tuple
     """Go down into the part that is false; the values of bound variables are collected on the way."""
     if isinstance(node, ast.Lambda) and not node.args.args:
         node = node.body
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         name = node.func.id
         if name == "and_":
             for part in node.args:

@@ -269,6 +269,30 @@ def test_without_the_fault_there_is_no_counterexample(decide: Decide, fault: Fau
     assert decide(fault.mended, fault.claim) == ("unsat", None)
 
 
+KEYWORDS = '''
+@define
+def is_small(lockers: Lockers, bound: Int) -> Bool:
+    """A definition that is called by keyword."""
+    return lockers.taken < bound
+
+
+@invariant("L9")
+def few_are_taken(lockers: Lockers) -> Bool:
+    """L9: false."""
+    return and_(
+        lockers.taken >= 0,
+        forall(domain=lockers.all(Locker), body=lambda l: is_small(lockers, bound=1)),
+    )
+'''
+
+
+def test_a_claim_written_with_keywords_is_explained_as_far_as_it_goes(decide: Decide) -> None:
+    verdict, found = decide(with_more(KEYWORDS), "lockers/take/preserves/few_are_taken")
+    assert verdict == "sat"
+    assert found is not None
+    assert found.conjunct == "forall(domain=lockers.all(Locker), body=lambda l: is_small(lockers, bound=1))"
+
+
 def pytest_on(folder: Path) -> tuple[int, str]:
     """Run pytest on a folder of saved tests, as a user would."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)]

@@ -201,6 +201,24 @@ def test_a_gap_leaves_the_exploration_unknown(run: Run) -> None:
     assert "burn was never enabled" in result.note
 
 
+def test_an_instance_with_arguments_that_are_not_all_tried_is_only_explored(run: Run) -> None:
+    """The spec says which people an instance means; without that the explorer has tried some of them only."""
+    whole = explored(run(LOCKERS, only=ONLY_TAKE))
+    assert whole.grade == EXHAUSTED
+    assert "Person from {-1, 0, 1}" in whole.doc
+    undeclared = planted(", {Person: (NOBODY, Person(0), Person(1))})", ")")
+    partial = explored(run(undeclared, only=ONLY_TAKE))
+    assert partial.grade == EXPLORED
+    assert partial.doc.startswith("9 states")
+
+
+def test_a_guard_outside_a_table_is_found(make: Make) -> None:
+    made = make(planted("    require(lockers.all(Locker).has(locker))\n", ""))
+    seen = Explorer(made.SPEC, {"total": 1}).run()
+    found = next(f for f in seen.broken if f.claim == "take/is_well_defined")
+    assert found.trace == ["take(person=0, locker=-1)"]
+
+
 GHOSTLY = '''
 @invariant("L9")
 def no_locker_has_a_second_turn(lockers: Lockers) -> Bool:

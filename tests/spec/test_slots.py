@@ -49,7 +49,7 @@ def any_state(chance: Chance, trial: int) -> Slots:
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: item.name)
 def test_steps_agree(item: Any) -> None:
     chance, seen = chance_for(item.name), Counter[str]()
-    for trial in range(18):
+    for trial in range(14):
         state = any_state(chance, trial)
         good = chance.allowed(item, state) if trial % 3 else None
         arguments = good or chance.arguments(state, item.parameters)
@@ -60,7 +60,7 @@ def test_steps_agree(item: Any) -> None:
 @pytest.mark.parametrize("claim", STATE_CLAIMS, ids=label)
 def test_claims_about_states_agree(claim: Any) -> None:
     chance, seen = chance_for(label(claim)), Counter[str]()
-    for trial in range(8):
+    for trial in range(6):
         state = any_state(chance, trial)
         arguments = chance.arguments(state, claim.parameters)
         quantified = trial % 4 < 2 and not claim.name.endswith("counted")

@@ -77,7 +77,7 @@ def test_claims_about_states_agree(name: str, claim: str) -> None:
 def test_claims_about_steps_agree(name: str) -> None:
     spec, sizes = SPECS[name]
     chance, seen = chance_for(name, "steps"), Counter[str]()
-    for trial in range(8):
+    for trial in range(5):
         for item in spec.actions:
             before = chance.state(sizes[trial % len(sizes)])
             after, arguments = chance.after(item, before)

@@ -82,6 +82,32 @@ WRONG = {
         "@action\ndef act(pool: Pool, slot) -> None:\n    'Bare.'\n    pool.used = 1",
         r"act: parameter\(s\) slot need an annotation",
     ),
+    "a claim without parentheses": (
+        "@invariant\ndef sound(pool: Pool) -> Bool:\n    'Bare.'\n    return pool.used >= 0",
+        r"@invariant takes names of theorems in parentheses, for example @invariant\('I1'\), or @invariant\(\)",
+    ),
+    "a step without parentheses": (
+        "@step\ndef sound(pre: Pool, post: Pool) -> Bool:\n    'Bare.'\n    return pre.used >= post.used",
+        "@step takes names of theorems in parentheses",
+    ),
+    "enabled without an argument": (
+        INCREASE + "\n\n@theorem('I1')\ndef sound(pool: Pool) -> Bool:\n    'Short.'\n"
+        "    return enabled(increase, pool)",
+        "enabled or after of increase takes the arguments amount, not 0",
+    ),
+    "a guard that is always false": (
+        "@action\ndef act(pool: Pool) -> None:\n    'Never.'\n    require(False)\n    pool.used = 1",
+        "act: a guard is false whatever the state",
+    ),
+    "an action that asks whether it is allowed": (
+        "@action\ndef act(pool: Pool) -> None:\n    'Itself.'\n    require(enabled(act, pool))\n    pool.used = 1",
+        "act reads itself through enabled or after",
+    ),
+    "counts over a set": (
+        "@invariant('I1')\ndef sound(pool: Pool) -> Bool:\n    'Set.'\n"
+        "    return counts(pool.used, pool.locked, lambda slot: slot > Slot(0))",
+        r"counts\(...\) counts over pool.all\(Kind\) or between\(low, high\), not over a set",
+    ),
     "an action named as another part of claims": (
         "@action\ndef theorem(pool: Pool) -> None:\n    'Confusing.'\n    pool.used = 1",
         "an action cannot be named theorem",

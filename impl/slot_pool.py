@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sys import byteorder
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -466,6 +466,10 @@ class SlotPool:
             in_pending=self._in_pending,
             group_is_open=self._group is not None,
         )
+
+    def __reduce__(self) -> NoReturn:
+        """A pool is not copied or pickled: its slots would have two owners."""
+        raise TypeError("a SlotPool cannot be copied or pickled; make a new one, or take a snapshot()")
 
     def __repr__(self) -> str:
         return (

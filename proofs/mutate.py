@@ -63,10 +63,9 @@ def _peers(state: type[State]) -> dict[str, str]:
 def _of_body(node: ast.FunctionDef, item: Item, peers: dict[str, str]) -> Iterator[tuple[str, int, Callable[..., Any]]]:
     body = statements(node)
     for index, statement in enumerate(body):
-        if is_binding(statement):
-            continue
-        dropped = [*body[:index], *body[index + 1 :]]
-        yield f"drops `{ast.unparse(statement)}`", statement.lineno, rebuild(node, dropped, item.function)
+        if not is_binding(statement):  # what a dropped name would leave behind is no function
+            dropped = [*body[:index], *body[index + 1 :]]
+            yield f"drops `{ast.unparse(statement)}`", statement.lineno, rebuild(node, dropped, item.function)
         for changed in _variants(statement, item.function.__globals__, peers):
             other = [*body[:index], changed, *body[index + 1 :]]
             name = f"`{ast.unparse(changed)}` for `{ast.unparse(statement)}`"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -329,3 +331,40 @@ def test_an_ill_defined_initial_state_is_refuted_and_stops_nothing(run: Run) -> 
     )
     assert result(report, "lockers/init/is_well_defined").grade == REFUTED
     assert result(report, "lockers/take/preserves/free_lockers_are_listed").grade == UNKNOWN
+
+
+def test_logic_in_a_binding_is_mutated_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bound.py").write_text(BOUND)
+    monkeypatch.syspath_prepend(tmp_path)
+    spec = importlib.import_module("bound").SPEC
+    names = [mutant.name for mutant in mutants(spec, spec.action("bump"))]
+    assert "`more = pool.n - 1` for `more = pool.n + 1`" in names
+    assert not any(name.startswith("drops `more") for name in names)
+
+
+BOUND = '''
+from poolproof.spec.language import *
+
+
+class Pool(State):
+    """One number."""
+
+    n: Int
+
+
+@initial
+def create(pool: Pool) -> None:
+    """Zero."""
+    pool.n = 0
+
+
+@action
+def bump(pool: Pool) -> None:
+    """One more."""
+    more = pool.n + 1
+    require(pool.n < 3)
+    pool.n = more
+
+
+SPEC = Specification(name="bound", state=Pool, at_least={})
+'''

@@ -64,15 +64,11 @@ class Exploration:
             missing += [
                 f"the guard of {name} in line {line} never refused" for line in sorted(lines - self.refused[name])
             ]
-        claims = [*spec.theorems, *spec.steps, *(f for b in spec.batches for f in _facts(b))]
+        claims = [*spec.theorems, *spec.steps, *(f for b in spec.batches for f in b.facts())]
         claims += [claim for item in spec.actions for claim in spec.ensures(item)]
         return missing + [
             f"the premise of {claim_name(c)} was never met" for c in claims if claim_name(c) not in self.premises
         ]
-
-
-def _facts(batch: Any) -> list[Any]:
-    return list(batch.facts())
 
 
 def claim_name(claim: Any) -> str:

@@ -5,6 +5,7 @@ A counterexample counts only once the run reading has confirmed it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from poolproof.proofs.smtlib import argument_name, field_name
 from poolproof.proofs.solver import Model
 from poolproof.spec.language import IllDefined, Item, Map, Parameter, Refused, Set, Specification, State, fields_of
 from poolproof.spec.language.sorts import is_enumeration
-from poolproof.spec.language.state import nested_sizes, zero_of
+from poolproof.spec.language.state import Field, nested_sizes, zero_of
 
 
 def state_of(spec: Specification[Any], sizes: dict[str, int], model: Model) -> State:
@@ -29,19 +30,46 @@ def _fill(state: State, model: Model, prefix: str) -> None:
         symbol = field_name(name)
         if f.kind == "component":
             _fill(getattr(state, f.name), model, f"{name}.")
+        elif f.given:
+            continue
+        elif f.family:
+            _fill_family(state, f, model, symbol)
         elif f.kind == "map":
             table = getattr(state, f.name)
-            setattr(state, f.name, Map({key: concrete(f.value, model.value(symbol, key)) for key in table}))
+            values = {key: concrete(f.value, model.value(symbol, *_parts(key))) for key in table}
+            setattr(state, f.name, Map(values))
         elif f.kind == "roster":
-            roster = getattr(state, f.name)
-            size = model.value(symbol + ".size") or 0
-            members = [model.value(symbol + ".member", index) or 0 for index in range(min(size, roster.limit))]
-            roster.members = dict.fromkeys(m for m in members if 0 <= m < roster.limit)
+            _fill_roster(getattr(state, f.name), model, symbol, ())
         elif f.kind == "set":
-            top = len(state.all(f.key)) + 1 if f.key in state._domains else 4
-            setattr(state, f.name, Set(key for key in range(-1, top) if model.value(symbol, key)))
+            setattr(state, f.name, _members(state, f, model, symbol, ()))
         elif f.kind == "scalar":
             setattr(state, f.name, concrete(f.value, model.value(symbol)))
+
+
+def _parts(key: Any) -> tuple[int, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _fill_family(state: State, f: Field, model: Model, symbol: str) -> None:
+    family = getattr(state, f.name)
+    for place in list(family):
+        if f.kind == "roster":
+            _fill_roster(family[place], model, symbol, _parts(place))
+        else:
+            family[place] = _members(state, f, model, symbol, _parts(place))
+
+
+def _fill_roster(roster: Any, model: Model, symbol: str, place: tuple[int, ...]) -> None:
+    size = model.value(symbol + ".size", *place) or 0
+    members = [model.value(symbol + ".member", *place, index) or 0 for index in range(min(size, roster.limit))]
+    roster.members = dict.fromkeys(m for m in members if 0 <= m < roster.limit)
+
+
+def _members(state: State, f: Field, model: Model, symbol: str, place: tuple[int, ...]) -> Set[Any]:
+    """The members of a set among the ids that a small instance has, and one beyond on either side."""
+    ranges = [range(-1, len(state.all(sort)) + 1 if sort in state._domains else 4) for sort in f.keys]
+    found = [key for key in itertools.product(*ranges) if model.value(symbol, *place, *key)]
+    return Set(found if len(ranges) > 1 else (key for (key,) in found))
 
 
 def concrete(sort: Any, value: Any) -> Any:
@@ -91,7 +119,10 @@ def holds(spec: Specification[Any], claim: Any, *arguments: Any) -> bool:
 
 def violated(spec: Specification[Any], state: State) -> list[str]:
     """The names of the invariants that a state breaks; one that reads outside a table is broken."""
-    return [claim.name for claim in spec.invariants if not holds(spec, claim, state)]
+    broken = [claim.name for claim in spec.invariants if not holds(spec, claim, state)]
+    for name, inner in spec.components.items():
+        broken += [f"{name}.{claim}" for claim in violated(inner, getattr(state, name))]
+    return broken
 
 
 def broken_by(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from poolproof.proofs.solver import LONG_LIMIT, Model, solve
 from poolproof.proofs.subject import Subject, load
 from poolproof.spec.language import IllDefined, Map, Set, SpecError, Specification, State, fields_of
 from poolproof.spec.language.sorts import is_enumeration
-from poolproof.spec.language.state import names_of, plain_scalar
+from poolproof.spec.language.state import Field, names_of, plain_scalar
 
 FORMAT = "poolproof-counterexample"
 VERSION = 1
@@ -67,15 +68,21 @@ def _show(value: Any) -> str:
 
 def search(subject: Subject, obligation: Obligation) -> Counterexample | None:
     """Look for a counterexample at small sizes; a proposal counts only once the run reading confirms it."""
-    names = names_of(subject.spec.state, "size")
-    for bound in SIZES:
-        sizes = {name: max(bound, subject.spec.at_least.get(name, 0)) for name in names}
+    for sizes in instances(subject):
         answer = solve(obligation.bounded_text(sizes), LONG_LIMIT)
         if answer.model is not None:
             found = confirm(subject, obligation, sizes, answer.model)
             if found is not None:
                 return found
     return None
+
+
+def instances(subject: Subject) -> list[dict[str, Any]]:
+    """The small instances at which counterexamples are looked for: those declared where fields are given."""
+    if names_of(subject.spec.state, "given"):
+        return sorted(subject.mutant_sizes, key=lambda sizes: sum(n for n in sizes.values() if isinstance(n, int)))
+    names = names_of(subject.spec.state, "size")
+    return [{name: max(bound, subject.spec.at_least.get(name, 0)) for name in names} for bound in SIZES]
 
 
 def confirm(subject: Subject, obligation: Obligation, sizes: dict[str, int], model: Model) -> Counterexample | None:
@@ -245,15 +252,20 @@ def state_from_plain(cls: type[State], plain: dict[str, Any]) -> State:
         state = cls.blank(**_sizes_from(cls, plain))
         for f in fields_of(cls):
             value = plain[f.name]
+            if f.given:
+                continue
             if f.kind == "map":
-                value = Map({key: _value(f.value, item) for key, item in enumerate(value)})
+                value = Map({key: _value(f.value, item) for key, item in _flat(value, len(f.keys))})
+            elif f.family:
+                _put_family(f, getattr(state, f.name), value)
+                continue
             elif f.kind == "roster":
                 getattr(state, f.name).members = dict.fromkeys(value)
                 continue
             elif f.kind == "component":
                 value = state_from_plain(f.value, value)
             elif f.kind == "set":
-                value = Set(value)
+                value = _set_of(value)
             elif f.kind == "scalar":
                 value = _value(f.value, value)
             setattr(state, f.name, value)
@@ -262,10 +274,32 @@ def state_from_plain(cls: type[State], plain: dict[str, Any]) -> State:
     return state
 
 
+def _flat(rows: list[Any], depth: int) -> Iterator[tuple[Any, Any]]:
+    """The entries of a table saved as lists in lists, each with its key."""
+    for index, row in enumerate(rows):
+        if depth == 1:
+            yield index, row
+        else:
+            for key, value in _flat(row, depth - 1):
+                yield (index, *(key if isinstance(key, tuple) else (key,))), value
+
+
+def _set_of(members: list[Any]) -> Set[Any]:
+    return Set(tuple(member) if isinstance(member, list) else member for member in members)
+
+
+def _put_family(f: Field, family: Any, rows: list[Any]) -> None:
+    for key, members in _flat(rows, len(f.family)):
+        if f.kind == "roster":
+            family[key].members = dict.fromkeys(members)
+        else:
+            family[key] = _set_of(members)
+
+
 def _sizes_from(cls: type[State], plain: dict[str, Any]) -> dict[str, Any]:
     sizes: dict[str, Any] = {}
     for f in fields_of(cls):
-        if f.kind == "size":
+        if f.kind == "size" or f.given:
             sizes[f.name] = plain[f.name]
         elif f.kind == "component":
             sizes[f.name] = _sizes_from(f.value, plain[f.name])

@@ -114,7 +114,7 @@ def _base(spec: Specification[Any], mark: str) -> SymbolicState:
 def _marked(part: Term | Version, mark: str) -> Term | Version:
     if isinstance(part, Term):
         return Term("field", (mark + part.args[0],), part.sort)
-    return Version(mark + part.field, part.key_sort, part.value_sort, None, ("base",))
+    return Version(mark + part.field, part.key_sorts, part.value_sort)
 
 
 class _PinnedPrinter(Printer):
@@ -184,7 +184,7 @@ class _Question:
             self._pin_entry(name + ".position", f.key, int, key, index)
 
     def _pin_entry(self, name: str, key_sort: Any, value_sort: Any, key: int, value: Any) -> None:
-        table = Version(name, key_sort, value_sort, None, ("base",))
+        table = Version(name, (key_sort,), value_sort)
         self._pin(Term("read", (table, _literal(key_sort, key)), value_sort), value)
 
     def _pin(self, term: Term, value: Any) -> None:

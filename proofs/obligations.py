@@ -8,7 +8,7 @@ every action is well defined, and preserves every invariant; every step claim ho
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from poolproof.spec.language import Item, Specification
 from poolproof.spec.language.errors import SpecError
 from poolproof.spec.language.specification import variables
 from poolproof.spec.language.state import names_of
-from poolproof.spec.language.symbolic import SymbolicRoster, SymbolicState
+from poolproof.spec.language.symbolic import SymbolicFamily, SymbolicRoster, SymbolicState
 from poolproof.spec.language.terms import FALSE, TRUE, Term, children, conjunction, fields_read
 from poolproof.spec.language.tracing import Trace, Write, tracing
 
@@ -68,8 +68,10 @@ class Obligation:
 
 def symbolic_fact(term: Term) -> Term:
     """A hypothesis in first-order form: of a count only what follows for any cardinality."""
-    if term.op != "counts":
+    if not is_count(term):
         return term
+    if term.op == "forall":
+        return Term("forall", (*term.args[:3], symbolic_fact(term.args[3])), bool)
     counter, variable, low, high, body = term.args
     zero, width = Term("lit", (0,), int), Term("-", (high, low), int)
     some = Term("forall", (variable, low, high, Term("=>", (body, Term("<", (zero, counter), bool)), bool)), bool)
@@ -78,18 +80,33 @@ def symbolic_fact(term: Term) -> Term:
     return conjunction([Term("<=", (zero, counter), bool), all_at_most, none, some])
 
 
+def is_count(term: Term) -> bool:
+    """Is this a `counts` claim, or one for every element of some domains?"""
+    while term.op == "forall":
+        term = term.args[3]
+    return term.op == "counts"
+
+
 def reject_nested_counts(term: Term, name: str) -> None:
-    """`counts` may only be the whole of an invariant.
+    """`counts` may only be the whole of an invariant, inside `forall` at most.
 
     Raises:
         SpecError: it stands inside.
     """
+    while is_count(term) and term.op == "forall":
+        term = term.args[3]
     stack = list(children(term))
     while stack:
         node = stack.pop()
         if node.op == "counts":
-            raise SpecError(f"{name}: counts(...) must be the whole body of an invariant")
+            raise SpecError(f"{name}: counts(...) must be the whole body of an invariant, inside forall at most")
         stack.extend(children(node))
+
+
+def _least_of(spec: Specification[Any]) -> dict[str, int]:
+    """The least sizes of a specification and of those that its components follow, by full names."""
+    inner = {f"{name}.{size}": n for name, one in spec.components.items() for size, n in _least_of(one).items()}
+    return {**inner, **spec.at_least}
 
 
 @dataclass
@@ -123,15 +140,30 @@ class Generator:
         self.invariants = [(item, *self._claim(item, self.pre)) for item in spec.invariants]
         for item, claim, _ in self.invariants:
             reject_nested_counts(claim, item.name)
-        self.rosters = [(name, self._bijection(self.pre, name)) for name in names_of(spec.state, "roster")]
-        self.known = [*self.least, *(term for _, term in self.rosters), *(claim for _, claim, _ in self.invariants)]
+        rosters = [(name, self._bijection(self.pre, name)) for name in names_of(spec.state, "roster")]
+        inherited = tuple(f"{name}." for name in spec.components)
+        self.rosters = [(name, term) for name, term in rosters if not name.startswith(inherited or ("/",))]
+        known = self._of_all_components(lambda one: one.invariants if one is not spec else [])
+        self.inherited = [*(term for name, term in rosters if (name, term) not in self.rosters), *(c for c, _ in known)]
+        own = [*(term for _, term in self.rosters), *(claim for _, claim, _ in self.invariants)]
+        self.known = [*self.least, *self.inherited, *own]
 
     def _least_sizes(self) -> list[Term]:
+        least = _least_of(self.spec)
         facts = []
         for name in names_of(self.spec.state, "size"):
-            least = Term("lit", (self.spec.at_least.get(name, 0),), int)
-            facts.append(Term("<=", (least, Term("field", (name,), int)), bool))
-        return facts
+            low = Term("lit", (least.get(name, 0),), int)
+            facts.append(Term("<=", (low, Term("field", (name,), int)), bool))
+        return facts + [claim for claim, _ in self._of_all_components(lambda spec: spec.assumptions)]
+
+    def _of_all_components(self, items: Callable[[Specification[Any]], list[Item]]) -> list[tuple[Term, Term]]:
+        """Claims about one state, of this specification and of those that its components follow."""
+        found = [self._claim(item, self.pre) for item in items(self.spec)]
+        for name, spec in self.spec.components.items():
+            inner = Generator.__new__(Generator)
+            inner.spec, inner.pre = spec, getattr(self.pre, name)
+            found += inner._of_all_components(items)
+        return found
 
     def _claim(self, item: Any, state: SymbolicState, arguments: Sequence[Term] = (), *more: Any) -> tuple[Term, Term]:
         """A claim's term and the condition under which it is well defined."""
@@ -143,9 +175,11 @@ class Generator:
         for part in path:
             state = getattr(state, part)
         roster = getattr(state, last)
-        assert isinstance(roster, SymbolicRoster)
         with tracing(Trace()):
-            return roster.is_bijection()
+            if isinstance(roster, SymbolicRoster):
+                return roster.is_bijection()
+            assert isinstance(roster, SymbolicFamily)
+            return roster.are_bijections()
 
     def read(self, item: Item) -> Reading:
         """Read one action (or the initializer) symbolically."""
@@ -209,7 +243,7 @@ class Generator:
         real = conjunction([term for _, term in self.rosters])  # what was there before can at least be run
         for item, _, _ in self.invariants:
             goal, _ = self._claim(item, reading.post)
-            more = {"delta": none_or_all(goal) if goal.op == "counts" else None, "demand": real}
+            more = {"delta": none_or_all(goal) if is_count(goal) else None, "demand": real}
             made.append(self._make(f"init/establishes/{item.name}", "init", item, self.least, goal, **more))
         for claim in self.spec.ensures(self.spec.initializer):
             goal, condition = self._claim(claim, reading.pre, (), reading.post)
@@ -246,7 +280,7 @@ class Generator:
         self, reading: Reading, known: list[Term], written: set[str], invariant: Item, before: Term
     ) -> Obligation:
         goal, _ = self._claim(invariant, reading.post)
-        delta = count_delta(before, goal, reading.trace.writes) if goal.op == "counts" else None
+        delta = count_delta(before, goal, reading.trace.writes) if is_count(goal) else None
         read = self._read(before)
         return self._make(
             f"{reading.item.name}/preserves/{invariant.name}",
@@ -282,6 +316,8 @@ def _at(body: Term, variable: Term, key: Term) -> Term:
 
 def none_or_all(goal: Term) -> Term:
     """The count is 0 and nothing satisfies the body, or it is everything and everything does."""
+    if goal.op == "forall":
+        return Term("forall", (*goal.args[:3], none_or_all(goal.args[3])), bool)
     counter, variable, low, high, body = goal.args
     none = conjunction(
         [
@@ -305,10 +341,15 @@ def count_delta(before: Term, after: Term, writes: Sequence[Write]) -> Term:
     Sound by finite cardinality: entries that were not written are shown to keep their truth value; each distinct
     written entry contributes the change of its own. A step that empties or fills the whole set is the other way out.
     """
+    if before.op == "forall":
+        each = Trace().fresh(before.args[0].sort)
+        inner = count_delta(_for(before, each), _for(after, each), writes)
+        return Term("forall", (each, *before.args[1:3], inner), bool)
     counter0, variable0, low0, high0, body0 = before.args
     counter1, variable1, low1, high1, body1 = after.args
     tables = fields_read(body0) | fields_read(body1)
-    keys = [w.key for w in writes if w.field in tables and w.is_table and w.key is not None]
+    written = [w.key for w in writes if w.field in tables and w.is_table and w.key is not None]
+    keys = [part for key in written for part in key if part.sort is variable0.sort]
     change: Term = Term("lit", (0,), int)
     for index, key in enumerate(keys):
         seen = [Term("=", (key, earlier), bool) for earlier in keys[:index]]
@@ -328,6 +369,20 @@ def count_delta(before: Term, after: Term, writes: Sequence[Write]) -> Term:
         ]
     )
     return Term("or", (by_delta, none_or_all(after)), bool)
+
+
+def _for(claim: Term, each: Term) -> Term:
+    """The count that a `forall` claims for one element."""
+    variable, inner = claim.args[0], claim.args[3]
+
+    def put(term: Term) -> Term:
+        return Term("at", (term, variable, each), term.sort)
+
+    if inner.op == "forall":
+        bound, low, high, body = inner.args
+        return Term("forall", (bound, put(low), put(high), _for(Term("forall", (variable, low, high, body), bool), each)), bool)
+    counter, counted, low, high, body = inner.args
+    return Term("counts", (put(counter), counted, put(low), put(high), put(body)), bool)
 
 
 def _inside(key: Term, low: Term, high: Term) -> Term:

@@ -10,7 +10,7 @@ The text is what the solver reads, what the cache is keyed by, and what a second
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from poolproof.spec.language.errors import SpecError
@@ -25,10 +25,11 @@ _SPELLED = {"and": "and", "or": "or", "not": "not", "=>": "=>", "=": "=", "<": "
 class Printer:
     """Collects declarations and definitions while it prints terms.
 
-    `sizes` maps the names of size fields to numerals for the bounded form; None means the symbolic form.
+    `sizes` maps the names of size fields to numerals, and of given fields to their values, for the bounded form; None
+    means the symbolic form.
     """
 
-    def __init__(self, sizes: dict[str, int] | None = None) -> None:
+    def __init__(self, sizes: Mapping[str, Any] | None = None) -> None:
         self.sizes = sizes
         self.lines: list[str] = []
         self._declared: set[str] = set()
@@ -74,8 +75,12 @@ class Printer:
 
     def _table(self, version: Version) -> str:
         name = field_name(version.field)
-        key, value = self.sort(version.key_sort), self.sort(version.value_sort)
-        return self._declare(name, f"(declare-fun {name} ({key}) {value})")
+        value = self.sort(version.value_sort)
+        if self.sizes is not None and version.field in self.sizes:
+            body = _cases("key!", [literal(item) for item in self.sizes[version.field]])
+            return self._declare(name, f"(define-fun {name} ((key! Int)) {value} {body})")
+        keys = " ".join(self.sort(sort) for sort in version.key_sorts)
+        return self._declare(name, f"(declare-fun {name} ({keys}) {value})")
 
     # ------------------------------------------------------------------------------------------------- free names
 
@@ -103,9 +108,10 @@ class Printer:
     def _free_in_version(self, version: Version) -> frozenset[Any]:
         if version.parent is None:
             return frozenset()
-        inside = frozenset().union(*(self._free_in(part) for part in version.write[1:]))
-        if version.write[0] == "where":
-            inside -= frozenset(version.write[1].args)
+        keys, *rest = version.write[1:]
+        inside = frozenset().union(*(self._free_in(part) for part in rest))
+        own = frozenset().union(*(self._free_in(key) for key in keys))
+        inside = inside - own if version.write[0] == "where" else inside | own
         return inside | self._free_in(version.parent)
 
     # --------------------------------------------------------------------------------------------------- printing
@@ -131,57 +137,71 @@ class Printer:
             return self.constant(argument_name(args[0]), term.sort)
         if op == "field":
             if self.sizes is not None and args[0] in self.sizes:
-                return str(self.sizes[args[0]])
+                return literal(self.sizes[args[0]])
             return self.constant(field_name(args[0]), term.sort)
         if op == "as":
             return self.term(args[0], env)
         if op == "read":
-            return self._read(args[0], self.term(args[1], env), env)
+            return self._read(args[0], tuple(self.term(key, env) for key in args[1:]), env)
         if op in ("forall", "exists"):
             return self._quantifier(term, env)
         if op == "counts":
             return self._count(term, env)
         if op == "at":
             return self.term(args[0], {**env, args[1].args[0]: self.term(args[2], env)})
+        if op == "*" and self.sizes is not None:
+            return self._product(args[0], args[1], env)
         return f"({_SPELLED[op]} {' '.join(self.term(arg, env) for arg in args)})"
 
-    def _read(self, version: Version, key: str, env: dict[Any, str]) -> str:
+    def _product(self, left: Term, right: Term, env: dict[Any, str]) -> str:
+        """A product in the bounded form: by a given table's values one by one, which leaves it linear."""
+        for table, other in ((right, left), (left, right)):
+            if table.op == "read" and self.sizes is not None and table.args[0].field in self.sizes:
+                key, factor = self.term(table.args[1], env), self.term(other, env)
+                values = [f"(* {factor} {literal(v)})" for v in self.sizes[table.args[0].field]]
+                return values[int(key)] if key.isdigit() and int(key) < len(values) else _cases(key, values)
+        return f"(* {self.term(left, env)} {self.term(right, env)})"
+
+    def _read(self, version: Version, keys: tuple[str, ...], env: dict[Any, str]) -> str:
         if version.parent is None:
-            return f"({self._table(version)} {key})"
+            return self._base_read(version, keys)
         if self._free_in(version):
-            return self._case(version, key, env)
+            return self._case(version, keys, env)
         if id(version) not in self._macros:
-            body = self._case(version, "key!", {})
+            names = [f"key!{index}" for index in range(len(keys))]
+            body = self._case(version, tuple(names), {})
             name = f"{field_name(version.field)}!{len(self._macros)}"
-            key_sort, value_sort = self.sort(version.key_sort), self.sort(version.value_sort)
-            self.lines.append(f"(define-fun {name} ((key! {key_sort})) {value_sort} {body})")
+            sorts = [self.sort(sort) for sort in version.key_sorts]
+            declared = " ".join(f"({key} {sort})" for key, sort in zip(names, sorts, strict=True))
+            self.lines.append(f"(define-fun {name} ({declared}) {self.sort(version.value_sort)} {body})")
             self._macros[id(version)] = name
             self._keep.append(version)
-        return f"({self._macros[id(version)]} {key})"
+        return f"({self._macros[id(version)]} {' '.join(keys)})"
 
-    def _case(self, version: Version, key: str, env: dict[Any, str]) -> str:
+    def _base_read(self, version: Version, keys: tuple[str, ...]) -> str:
+        given = None if self.sizes is None else self.sizes.get(version.field)
+        if given is not None and keys[0].isdigit() and int(keys[0]) < len(given):
+            return literal(given[int(keys[0])])
+        return f"({self._table(version)} {' '.join(keys)})"
+
+    def _case(self, version: Version, keys: tuple[str, ...], env: dict[Any, str]) -> str:
         """The value of one version at a key: the write on top where it applies, the parent elsewhere."""
         assert version.parent is not None
-        below = self._read(version.parent, key, env)
+        below = self._read(version.parent, keys, env)
         if version.write[0] == "set":
-            test = f"(= {key} {self.term(version.write[1], env)})"
+            places = [self.term(key, env) for key in version.write[1]]
+            test = _join("and", [f"(= {key} {place})" for key, place in zip(keys, places, strict=True)])
             value = self.term(version.write[2], env)
         else:
-            _, variable, condition, result = version.write
-            inner = {**env, variable.args[0]: key}
+            _, variables, condition, result = version.write
+            inner = {**env, **{v.args[0]: key for v, key in zip(variables, keys, strict=True)}}
             test, value = self.term(condition, inner), self.term(result, inner)
         return value if test == "true" else f"(ite {test} {value} {below})"
 
     def _quantifier(self, term: Term, env: dict[Any, str]) -> str:
         variable, low, high, body = term.args[:4]
         if self.sizes is None:
-            self._bound += 1
-            name = f"x!{self._bound}"
-            test = self._range(name, low, high, env)
-            inside = self.term(body, {**env, variable.args[0]: name})
-            if test is not None:
-                inside = f"({'=>' if term.op == 'forall' else 'and'} {test} {inside})"
-            return f"({term.op} (({name} {self.sort(variable.sort)})) {inside})"
+            return self._nest(term, env)
         parts = []
         for value, test in self._instances(low, high, env):
             inside = self.term(body, {**env, variable.args[0]: value})
@@ -189,6 +209,29 @@ class Printer:
                 inside = f"({'=>' if term.op == 'forall' else 'and'} {test} {inside})"
             parts.append(inside)
         return _join("and" if term.op == "forall" else "or", parts)
+
+    def _nest(self, term: Term, env: dict[Any, str]) -> str:
+        """Quantifiers of one kind directly inside one another, as one over several variables: one trigger sees all."""
+        declared, tests = [], []
+        inner: Term = term
+        while True:
+            if inner.op == term.op:
+                variable, low, high, body = inner.args[:4]
+                self._bound += 1
+                name = f"x!{self._bound}"
+                declared.append(f"({name} {self.sort(variable.sort)})")
+                test = self._range(name, low, high, env)
+                tests += [] if test is None else [test]
+                env, inner = {**env, variable.args[0]: name}, body
+            elif term.op == "forall" and inner.op == "=>" and _leads_to_forall(inner.args[1]):
+                tests.append(self.term(inner.args[0], env))
+                inner = inner.args[1]
+            else:
+                break
+        inside, test = self.term(inner, env), _join("and", tests)
+        if test != "true":
+            inside = f"({'=>' if term.op == 'forall' else 'and'} {test} {inside})"
+        return f"({term.op} ({' '.join(declared)}) {inside})"
 
     def _range(self, name: str, low: Term | None, high: Term | None, env: dict[Any, str]) -> str | None:
         if low is None or high is None:
@@ -198,7 +241,7 @@ class Printer:
     def _instances(self, low: Term | None, high: Term | None, env: dict[Any, str]) -> Iterable[tuple[str, str | None]]:
         """The values that a quantifier ranges over in the bounded form, each with the test that it is in range."""
         assert self.sizes is not None
-        top = max(self.sizes.values(), default=2) + 1
+        top = max((size for size in self.sizes.values() if isinstance(size, int)), default=2) + 1
         if low is None or high is None:
             return [(literal(value), None) for value in range(-1, top)]
         ends = self.term(low, env), self.term(high, env)
@@ -216,6 +259,20 @@ class Printer:
             ones.append(f"(ite {inside if test is None else f'(and {test} {inside})'} 1 0)")
         total = f"(+ {' '.join(ones)})" if len(ones) > 1 else ones[0] if ones else "0"
         return f"(= {self.term(counter, env)} {total})"
+
+
+def _leads_to_forall(term: Term) -> bool:
+    while term.op == "=>":
+        term = term.args[1]
+    return term.op == "forall"
+
+
+def _cases(key: str, values: list[str]) -> str:
+    """The value at a key of a table that is written out; beyond its end it does not matter which."""
+    text = values[-1] if values else "0"
+    for index in range(len(values) - 2, -1, -1):
+        text = f"(ite (= {key} {index}) {values[index]} {text})"
+    return text
 
 
 def _join(op: str, parts: list[str]) -> str:

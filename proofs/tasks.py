@@ -138,7 +138,8 @@ def explore_task(where: Where, sizes: dict[str, int]) -> dict[str, Any]:
     if any(twin.action for twin in subject.twins):
         twin = next(twin for twin in subject.twins if twin.action)
         faulty = subject.spec.with_body(subject.spec.action(twin.action), twin.function)
-        small = {name: max(2, size - 2) for name, size in sizes.items()}
+        given = any(not isinstance(size, int) for size in sizes.values())
+        small = sizes if given else {name: max(2, size - 2) for name, size in sizes.items()}
         broken = Explorer(faulty, small, subject.explore_limit).run().broken
         control = f"{twin.name}: {broken[0].claim} after {'; '.join(broken[0].trace)}" if broken else ""
     return {

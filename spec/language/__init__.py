@@ -19,19 +19,21 @@ from poolproof.spec.language.items import (
     Item,
     Parameter,
     action,
+    assumption,
     define,
     ensures,
     initial,
     invariant,
     item_of,
+    perform,
     step,
     theorem,
     variant,
 )
 from poolproof.spec.language.logic import and_, between, counts, exists, forall, iff, implies, ite, not_, or_, require
 from poolproof.spec.language.readings import after, enabled
-from poolproof.spec.language.run import IdRange, Map, Roster, Set, ids
-from poolproof.spec.language.sorts import Bool, Chosen, Enumeration, Ghost, Id, Int, Size
+from poolproof.spec.language.run import IdRange, Map, Roster, Rosters, Set, Sets, ids
+from poolproof.spec.language.sorts import Bool, Chosen, Enumeration, Ghost, Given, Id, Int, Size
 from poolproof.spec.language.specification import Specification
 from poolproof.spec.language.state import Field, State, fields_of
 
@@ -42,6 +44,7 @@ __all__ = [
     "Enumeration",
     "Field",
     "Ghost",
+    "Given",
     "GhostLeak",
     "GuardAfterEffect",
     "Id",
@@ -54,7 +57,9 @@ __all__ = [
     "Parameter",
     "Refused",
     "Roster",
+    "Rosters",
     "Set",
+    "Sets",
     "Size",
     "SortMismatch",
     "SourceRejected",
@@ -65,6 +70,7 @@ __all__ = [
     "action",
     "after",
     "and_",
+    "assumption",
     "batch",
     "between",
     "counts",
@@ -83,6 +89,7 @@ __all__ = [
     "item_of",
     "not_",
     "or_",
+    "perform",
     "require",
     "step",
     "theorem",

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar, get_type_hints
 
+from poolproof.spec.language import tracing
 from poolproof.spec.language.errors import SpecError
 from poolproof.spec.language.sorts import unwrap
 from poolproof.spec.language.source import check_source, halves
 from poolproof.spec.language.state import State
+from poolproof.spec.language.symbolic import SymbolicState
+from poolproof.spec.language.terms import Term, lift
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,7 +47,7 @@ class Item:
 
     @cached_property
     def _halves(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        return halves(self.function)
+        return halves(self.function, (_perform_guards, _perform_effects))
 
     @property
     def guards(self) -> Callable[..., Any]:
@@ -121,6 +124,11 @@ def initial(function: F) -> F:
     return _register(function, "initial")
 
 
+def assumption(function: F) -> F:
+    """What an instance's sizes and given fields must satisfy; everything is proved under it."""
+    return _register(function, "assumption")
+
+
 def define(function: F) -> F:
     """A named piece of logic without effects."""
     return _register(function, "definition")
@@ -160,6 +168,45 @@ def ensures(of: Callable[..., Any], *tags: str) -> Callable[[F], F]:
     """A claim about the states before and after one action; it takes the action's parameters too."""
     tags = _tags("ensures", tags)
     return lambda function: _register(function, "ensures", tags, of=item_of(of))
+
+
+def perform(function: Callable[..., Any], state: Any, *arguments: Any) -> None:
+    """Another component's action as part of this one: its guards strengthen these, its effects come first.
+
+    A component that only changes in this way keeps its invariants.
+    """
+    item = item_of(function)
+    _perform(item, item.function, state, arguments)
+
+
+def _perform_guards(function: Callable[..., Any], state: Any, *arguments: Any) -> None:
+    item = item_of(function)
+    _perform(item, item.guards, state, arguments)
+
+
+def _perform_effects(function: Callable[..., Any], state: Any, *arguments: Any) -> None:
+    item = item_of(function)
+    _perform(item, item.effects, state, arguments)
+
+
+def _perform(item: Item, body: Callable[..., Any], state: Any, arguments: tuple[Any, ...]) -> None:
+    if not isinstance(state, SymbolicState):
+        body(state, *arguments)
+        return
+    with tracing.current().performing(item):
+        body(state, *lifted(item, arguments))
+
+
+def lifted(item: Item, arguments: tuple[Any, ...]) -> list[Term]:
+    """The arguments of an action as terms of its parameters' sorts.
+
+    Raises:
+        SpecError: there are too many or too few.
+    """
+    if len(arguments) != len(item.parameters):
+        wanted = ", ".join(p.name for p in item.parameters) or "none"
+        raise SpecError(f"{item.name} takes the arguments {wanted}, not {len(arguments)}")
+    return [lift(value, p.sort) for p, value in zip(item.parameters, arguments, strict=True)]
 
 
 def variant(of: Callable[..., Any]) -> Callable[[F], F]:

@@ -146,12 +146,15 @@ def ite(condition: bool, then: Any, otherwise: Any) -> Any:
     return Term("ite", (test, lift(yes, sort), lift(no, sort)), sort)
 
 
-def forall(domain: Iterable[T], body: Callable[[T], bool]) -> bool:
-    """The body holds for every element of the domain (`pool.all(Kind)`, `between(low, high)`, or a set)."""
+def forall(domain: Iterable[T], body: Callable[..., bool]) -> bool:
+    """The body holds for every element of the domain (`pool.all(Kind)`, `between(low, high)`, or a set).
+
+    Over a set of tuples the body takes their parts.
+    """
     if hasattr(domain, "quantify"):
         return _truth(domain.quantify("forall", body))
     for item in domain:
-        value = body(item)
+        value = body(*item) if isinstance(item, tuple) else body(item)
         if value is False:
             return False
         if value is not True:
@@ -159,12 +162,12 @@ def forall(domain: Iterable[T], body: Callable[[T], bool]) -> bool:
     return True
 
 
-def exists(domain: Iterable[T], body: Callable[[T], bool], witness: Callable[[], T] | None = None) -> bool:
+def exists(domain: Iterable[T], body: Callable[..., bool], witness: Callable[[], T] | None = None) -> bool:
     """The body holds for some element of the domain. In a goal `witness` names it, which the solver needs."""
     if hasattr(domain, "quantify"):
         return _truth(domain.quantify("exists", body, witness))
     for item in domain:
-        value = body(item)
+        value = body(*item) if isinstance(item, tuple) else body(item)
         if value is True:
             return True
         if value is not False:

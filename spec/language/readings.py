@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from poolproof.spec.language import tracing
-from poolproof.spec.language.errors import Refused, SpecError
-from poolproof.spec.language.items import Item, item_of
+from poolproof.spec.language.errors import Refused
+from poolproof.spec.language.items import Item, item_of, lifted
 from poolproof.spec.language.symbolic import SymbolicState
-from poolproof.spec.language.terms import conjunction, lift
+from poolproof.spec.language.terms import conjunction
 
 _bodies: dict[Item, Item] = {}
 
@@ -37,7 +37,7 @@ def enabled(function: Callable[..., Any], state: Any, *arguments: Any) -> bool:
     item = body_of(function)
     if isinstance(state, SymbolicState):
         with tracing.nested() as inner:
-            item.guards(state.snapshot(), *_lifted(item, arguments))
+            item.guards(state.snapshot(), *lifted(item, arguments))
         return conjunction(inner.guards)  # type: ignore[return-value]
     try:
         item.guards(state, *arguments)
@@ -52,15 +52,8 @@ def after(function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
     if isinstance(state, SymbolicState):
         twin = state.snapshot()
         with tracing.nested():
-            item.effects(twin, *_lifted(item, arguments))
+            item.effects(twin, *lifted(item, arguments))
         return twin
     copy = state.copy()
     item.effects(copy, *arguments)
     return copy
-
-
-def _lifted(item: Item, arguments: tuple[Any, ...]) -> list[Any]:
-    if len(arguments) != len(item.parameters):
-        wanted = ", ".join(p.name for p in item.parameters) or "none"
-        raise SpecError(f"enabled or after of {item.name} takes the arguments {wanted}, not {len(arguments)}")
-    return [lift(value, p.sort) for p, value in zip(item.parameters, arguments, strict=True)]

@@ -31,7 +31,7 @@ class IdRange(Generic[K]):
 
 
 class Map(dict[K, V], Generic[K, V]):
-    """A total table over all ids of one kind. Reads and writes outside it raise `IllDefined`."""
+    """A total table over all ids of one kind, or all tuples of some. Reads and writes outside it raise `IllDefined`."""
 
     __slots__ = ()
 
@@ -43,10 +43,18 @@ class Map(dict[K, V], Generic[K, V]):
             raise IllDefined(f"write at {key!r}, outside a table of {len(self)} entries")
         dict.__setitem__(self, key, value)
 
-    def relabel(self, to: Callable[[K], V], where: Callable[[K], bool] | None = None) -> None:
-        """Bulk update: every key for which `where` holds gets the value `to(key)`, all read before any is written."""
-        keys = list(self) if where is None else [key for key in self if where(key)]
-        dict.update(self, [(key, to(key)) for key in keys])
+    def relabel(self, to: Callable[..., V], where: Callable[..., bool] | None = None) -> None:
+        """Bulk update: every key for which `where` holds gets the value `to(key)`, all read before any is written.
+
+        Both take the parts of a key of several as so many arguments.
+        """
+        keys = list(self)
+        if keys and isinstance(keys[0], tuple):
+            chosen = keys if where is None else [key for key in keys if where(*key)]  # type: ignore[misc]
+            dict.update(self, [(key, to(*key)) for key in chosen])  # type: ignore[misc]
+        else:
+            chosen = keys if where is None else [key for key in keys if where(key)]
+            dict.update(self, [(key, to(key)) for key in chosen])
 
 
 class Roster(Generic[K]):
@@ -118,8 +126,34 @@ class Roster(Generic[K]):
         return twin
 
 
+class Rosters(Map[K, "Roster[Any]"], Generic[K]):
+    """A table of rosters."""
+
+    __slots__ = ()
+
+    def fill(self, low: Callable[[K], Any], high: Callable[[K], int]) -> None:
+        """Have each roster hold exactly the ids low(k) .. high(k) - 1."""
+        for key, roster in self.items():
+            roster.fill(low(key), high(key))
+
+    def empty(self) -> None:
+        """Have each roster hold nothing."""
+        for roster in self.values():
+            roster.empty()
+
+
+class Sets(Map[K, "Set[Any]"], Generic[K]):
+    """A table of first-class sets."""
+
+    __slots__ = ()
+
+    def empty(self) -> None:
+        """Have each set hold nothing."""
+        dict.update(self, dict.fromkeys(self, Set()))
+
+
 class Set(frozenset[K], Generic[K]):
-    """A first-class immutable set of ids, table or not; assign a new one to change a field."""
+    """A first-class immutable set of ids or of tuples of ids, table or not; assign a new one to change a field."""
 
     __slots__ = ()
 
@@ -134,6 +168,10 @@ class Set(frozenset[K], Generic[K]):
     def without(self, key: K) -> Set[K]:
         """This set less one id."""
         return Set(self.difference((key,)))
+
+    def none(self) -> Set[K]:
+        """The empty set of the same kind."""
+        return Set()
 
     def join(self, other: Set[K]) -> Set[K]:
         """The members of either."""

@@ -36,12 +36,17 @@ class _Mark:
 
 CHOSEN = _Mark("chosen")
 GHOST = _Mark("ghost")
+GIVEN = _Mark("given")
 
 Chosen = Annotated[T, CHOSEN]
 """A parameter that is the implementation's choice: the guard says whether the choice is allowed."""
 
 Ghost = Annotated[T, GHOST]
 """A field that only proofs look at: no guard and no write to a real field may depend on it."""
+
+
+Given = Annotated[T, GIVEN]
+"""A field that an instance is made with, like its sizes: no action changes it; @assumption says which values fit."""
 
 
 def unwrap(annotation: Any) -> tuple[Any, frozenset[str]]:

@@ -22,6 +22,7 @@ _EXPRESSIONS = (
     ast.Name,
     ast.Attribute,
     ast.Subscript,
+    ast.Tuple,
     ast.Constant,
     ast.Compare,
     ast.BinOp,
@@ -36,7 +37,7 @@ _EXPRESSIONS = (
     ast.cmpop,
 )
 _EFFECTS = ("add", "remove", "absorb", "fill", "empty", "relabel")
-_METHODS = (*_EFFECTS, "all", "has", "pick", "with_", "without", "join", "minus", "disjoint")
+_METHODS = (*_EFFECTS, "all", "has", "pick", "with_", "without", "none", "join", "minus", "disjoint")
 _BANNED_COMPARISONS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _BANNED_OPERATORS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift, ast.Pow, ast.Div, ast.MatMult)
 
@@ -77,6 +78,12 @@ def is_guard(statement: ast.stmt) -> bool:
     )
 
 
+def is_perform(statement: ast.stmt) -> bool:
+    """Is this statement `perform(...)`, another component's action?"""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "perform"
+
+
 def is_binding(statement: ast.stmt) -> bool:
     """Is this statement a local name given a value?"""
     if isinstance(statement, ast.AnnAssign):
@@ -100,6 +107,11 @@ def check_source(function: Callable[..., Any], effects_allowed: bool) -> ast.Fun
         if is_guard(statement) and effect_line:
             raise GuardAfterEffect(
                 f"{where}:{statement.lineno}: require stands after the effect in line {effect_line}; guards come first"
+            )
+        if is_perform(statement) and effect_line:
+            raise GuardAfterEffect(
+                f"{where}:{statement.lineno}: perform brings guards of its own; it stands before the effect in line "
+                f"{effect_line}"
             )
         if not is_guard(statement) and not is_binding(statement):
             effect_line = statement.lineno
@@ -127,7 +139,8 @@ def _check_statement(statement: ast.stmt, where: str | None, effects_allowed: bo
             f"{line}: {type(statement).__name__} cannot be read symbolically; actions are straight lines"
         )
     top_call = statement.value if isinstance(statement, ast.Expr) else None
-    if top_call is not None and not is_guard(statement) and _method(top_call) not in _EFFECTS:
+    is_step = is_guard(statement) or is_perform(statement)
+    if top_call is not None and not is_step and _method(top_call) not in _EFFECTS:
         shown = ast.unparse(top_call)
         raise SourceRejected(f"{line}: {shown} is neither a guard nor an effect; was require(...) meant?")
     witnesses = [k.value for k in ast.walk(statement) if isinstance(k, ast.keyword) and k.arg == "witness"]
@@ -146,8 +159,8 @@ def _method(node: ast.expr) -> str:
 def _check_call(call: ast.Call, where: str | None, is_statement: bool, in_witness: bool) -> None:
     line, method = f"{where}:{call.lineno}", _method(call)
     if isinstance(call.func, ast.Name):
-        if call.func.id == "require" and not is_statement:
-            raise SourceRejected(f"{line}: require is a statement of an action, never part of an expression")
+        if call.func.id in ("require", "perform") and not is_statement:
+            raise SourceRejected(f"{line}: {call.func.id} is a statement of an action, never part of an expression")
     elif method not in _METHODS:
         raise SourceRejected(f"{line}: {ast.unparse(call.func)}(...) cannot be read symbolically")
     elif method in _EFFECTS and not is_statement:
@@ -245,11 +258,18 @@ def rebuild(
     return made
 
 
-def halves(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """An action's guards alone and its effects alone, as two functions."""
+def halves(
+    function: Callable[..., Any], perform_halves: tuple[Callable[..., Any], Callable[..., Any]]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An action's guards alone and its effects alone, as two functions.
+
+    `perform_halves` stand in the two for `perform`, which has both.
+    """
     node = parse(function)
     body = statements(node)
-    last_guard = max((i for i, s in enumerate(body) if is_guard(s)), default=-1)
+    last_guard = max((i for i, s in enumerate(body) if is_guard(s) or is_perform(s)), default=-1)
     guards = body[: last_guard + 1]
     effects = [s for s in body if not is_guard(s)]
-    return rebuild(node, guards, function), rebuild(node, effects, function)
+    performs = any(is_perform(s) for s in body)
+    bound = [{"perform": half} if performs else None for half in perform_halves]
+    return rebuild(node, guards, function, bound[0]), rebuild(node, effects, function, bound[1])

@@ -14,7 +14,7 @@ from poolproof.spec.language.errors import NotBoolean, Refused, SpecError
 from poolproof.spec.language.items import Item, Parameter, item_of, registered
 from poolproof.spec.language.state import State, fields_of, is_scalar, names_of, nested_sizes
 from poolproof.spec.language.symbolic import SymbolicState, boolean
-from poolproof.spec.language.terms import Term, name_of
+from poolproof.spec.language.terms import Term, fields_read, name_of
 
 S = TypeVar("S", bound=State)
 
@@ -32,6 +32,8 @@ class Specification(Generic[S]):
         at_least: for each size ("total", or "slots.total" in a component) the least value that is meant; proofs
             assume no more than this of sizes.
         samples: for each unbounded id sort the values that small instances try.
+        components: for each component of the state the specification that it follows. Its actions may `perform` that
+            specification's actions and change the component in no other way, so its invariants hold here too.
         module: the module whose registered items are read; the caller's by default.
     """
 
@@ -39,6 +41,7 @@ class Specification(Generic[S]):
     state: type[S]
     at_least: dict[str, int]
     samples: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
+    components: dict[str, Specification[Any]] = field(default_factory=dict)
     module: str = ""
     replaced: dict[Item, Item] = field(default_factory=dict)
 
@@ -78,6 +81,11 @@ class Specification(Generic[S]):
     def invariants(self) -> list[Item]:
         """All invariants."""
         return self._of_kind("invariant")
+
+    @property
+    def assumptions(self) -> list[Item]:
+        """What is assumed of sizes and given fields."""
+        return self._of_kind("assumption")
 
     @property
     def theorems(self) -> list[Item]:
@@ -144,8 +152,16 @@ class Specification(Generic[S]):
             if given is not None and given < least:
                 raise SpecError(f"{self.name}: {name} is {given}, at least {least} is needed")
         state = self.state.blank(**sizes)
+        self._check_assumptions(state)
         self.initializer.function(state)
         return state
+
+    def _check_assumptions(self, state: State) -> None:
+        for item in self.assumptions:
+            if not item.function(state):
+                raise SpecError(f"{self.name}: these sizes do not fit: {item.name} ({item.doc})")
+        for name, spec in self.components.items():
+            spec._check_assumptions(getattr(state, name))
 
     def violations(self, state: S) -> list[str]:
         """The names of the invariants that this state breaks.
@@ -201,17 +217,38 @@ class Specification(Generic[S]):
         """Read every item once, so that what only tracing can see is loud at once."""
         for item in [*self.actions, self.initializer]:
             trace, _ = self.trace(item, SymbolicState.base(self.state), variables(item.parameters))
+            self._check_components(item, trace)
             if trace.guards and item is self.initializer:
                 raise SpecError(f"{item.name}: the initial state has no guards")
-        for item in [*self.invariants, *self.theorems]:
+        fixed = {f for kind in ("size", "given") for f in names_of(self.state, kind)}
+        for item in [*self.assumptions, *self.invariants, *self.theorems]:
             _, value = self.trace(item, SymbolicState.base(self.state), variables(item.parameters))
             _claim(value, item)
+            if item.kind == "assumption" and fields_read(value) - fixed:
+                changing = ", ".join(sorted(fields_read(value) - fixed))
+                raise SpecError(f"assumption {item.name} reads {changing}, which actions can change")
         for item in [*self.steps, *self._of_kind("ensures")]:
             if item.kind == "ensures" and [p.sort for p in item.parameters] != [p.sort for p in item.of.parameters]:
                 raise SpecError(f"{item.name}: ensures takes the parameters of {item.of.name}")
             pre, post = SymbolicState.base(self.state), SymbolicState.base(self.state)
             _, value = self.trace(item, pre, variables(item.parameters), post)
             _claim(value, item)
+
+
+    def _check_components(self, item: Item, trace: tracing.Trace) -> None:
+        """A component changes only by actions of its own specification, one at a time.
+
+        Raises:
+            SpecError: it is changed otherwise.
+        """
+        for name, spec in self.components.items():
+            allowed = [spec.initializer] if item.kind == "initial" else spec.actions
+            direct = [w.field for w in trace.writes if w.field.startswith(f"{name}.") and w.by not in allowed]
+            if direct:
+                raise SpecError(f"{item.name} changes {direct[0]} by itself; perform an action of {spec.name}")
+            done = [other for other in trace.performed if other in allowed]
+            if len(done) > 1 or (item.kind == "initial" and not done):
+                raise SpecError(f"{item.name} performs {len(done)} actions of {spec.name}, where one is meant")
 
 
 def _check_parameters(item: Item) -> None:
@@ -223,7 +260,7 @@ def _check_parameters(item: Item) -> None:
     states = 2 if item.kind in ("step", "ensures") else 1
     if item.kind != "definition" and item.states != states:
         raise SpecError(f"{item.kind} {item.name} takes {states} state(s), not {item.states}")
-    if item.kind in ("initial", "invariant", "step") and item.parameters:
+    if item.kind in ("initial", "assumption", "invariant", "step") and item.parameters:
         raise SpecError(f"{item.kind} {item.name} takes no parameter after the state(s)")
     for parameter in item.parameters:
         if item.kind != "definition" and not is_scalar(parameter.sort):

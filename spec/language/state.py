@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from poolproof.spec.language.errors import SpecError
-from poolproof.spec.language.run import IdRange, Map, Roster, Set
+from poolproof.spec.language.run import IdRange, Map, Roster, Rosters, Set, Sets
 from poolproof.spec.language.sorts import Size, is_enumeration, is_id, unwrap
 
 K = TypeVar("K", bound=int)
@@ -17,8 +18,9 @@ K = TypeVar("K", bound=int)
 class Field:
     """One field of a state.
 
-    `kind` is size, scalar, map, roster, set or component; `key` is the sort of a table's keys (or the id kind that a
-    size counts); `value` is the sort of what is stored (for a component: its State class).
+    `kind` is size, scalar, map, roster, set or component; `key` is the sort of a table's keys (a tuple of sorts where
+    it has several; the id kind that a size counts); `value` is the sort of what is stored (for a component: its State
+    class). A table of rosters or sets is of kind roster or set, with the sorts of its keys in `family`.
     """
 
     name: str
@@ -26,6 +28,13 @@ class Field:
     key: Any
     value: Any
     ghost: bool
+    given: bool = False
+    family: tuple[Any, ...] = ()
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """The sorts of the keys, one by one."""
+        return self.key if isinstance(self.key, tuple) else () if self.key is None else (self.key,)
 
 
 class _StateMeta(type):
@@ -50,17 +59,17 @@ class State(metaclass=_StateMeta):
 
     @classmethod
     def blank(cls, **sizes: Any) -> Self:
-        """A state of these sizes with every table entry at its sort's zero value.
+        """A state of these sizes and given fields, with every other table entry at its sort's zero value.
 
-        Sizes of a component are given as a dict under the component's name.
+        Sizes of a component are given as a dict under the component's name, a given table as a sequence.
 
         Raises:
-            SpecError: a size is missing, unknown or negative.
+            SpecError: a size or given field is missing, unknown, negative or of another length.
         """
         state = cls.__new__(cls)
         state._domains = {}
         described = fields_of(cls)
-        wanted = {f.name for f in described if f.kind in ("size", "component")}
+        wanted = {f.name for f in described if f.kind in ("size", "component") or f.given}
         if set(sizes) != wanted:
             raise SpecError(f"{cls.__name__} takes the sizes {sorted(wanted)}, got {sorted(sizes)}")
         for f in (f for f in described if f.kind == "size"):
@@ -78,7 +87,9 @@ class State(metaclass=_StateMeta):
         twin._domains = self._domains
         for f in fields_of(type(self)):
             value = getattr(self, f.name)
-            if f.kind == "map":
+            if f.family:
+                value = type(value)(value if f.kind == "set" else {key: item.copy() for key, item in value.items()})
+            elif f.kind == "map" and not f.given:
                 value = Map(value)
             elif f.kind in ("roster", "component"):
                 value = value.copy()
@@ -96,9 +107,34 @@ class State(metaclass=_StateMeta):
         return {f.name: _jsonable(f, getattr(self, f.name)) for f in fields_of(type(self))}
 
 
+def _places(state: State, sorts: tuple[Any, ...]) -> list[Any]:
+    """All keys of a table: ids, or tuples of ids where there are several sorts."""
+    if len(sorts) == 1:
+        return list(state.all(sorts[0]))
+    return list(itertools.product(*(state.all(sort) for sort in sorts)))
+
+
+def _given_value(f: Field, state: State, value: Any) -> Any:
+    """A given field as the instance's maker states it."""
+    if f.kind == "scalar":
+        return value
+    places = _places(state, f.keys)
+    entries = list(value)
+    if len(entries) != len(places):
+        raise SpecError(f"{type(state).__name__}.{f.name}: {len(entries)} value(s) for a table of {len(places)}")
+    return Map(zip(places, entries, strict=True))
+
+
 def _blank_value(f: Field, state: State, sizes: dict[str, Any]) -> Any:
+    if f.given:
+        return _given_value(f, state, sizes[f.name])
+    if f.family:
+        places = _places(state, f.family)
+        if f.kind == "set":
+            return Sets(dict.fromkeys(places, Set()))
+        return Rosters({place: Roster(state.all(f.key).size) for place in places})
     if f.kind == "map":
-        return Map(dict.fromkeys(state.all(f.key), zero_of(f.value)))
+        return Map(dict.fromkeys(_places(state, f.keys), zero_of(f.value)))
     if f.kind == "roster":
         return Roster(state.all(f.key).size)
     if f.kind == "set":
@@ -115,7 +151,9 @@ def zero_of(sort: Any) -> Any:
 
 def plain_value(f: Field, value: Any, ghosts: bool) -> Any:
     """A hashable form of one field's value."""
-    if f.kind == "map":
+    if f.family and f.kind == "roster":
+        return tuple(frozenset(roster.members) for roster in value.values())
+    if f.kind == "map" or f.family:
         return tuple(value.values())
     if f.kind == "roster":
         return frozenset(value.members)
@@ -125,13 +163,30 @@ def plain_value(f: Field, value: Any, ghosts: bool) -> Any:
 
 
 def _jsonable(f: Field, value: Any) -> Any:
+    if f.family:
+        return _nested({key: _members(item) for key, item in value.items()}, len(f.family))
     if f.kind == "map":
-        return [plain_scalar(item) for item in value.values()]
+        return _nested({key: plain_scalar(item) for key, item in value.items()}, len(f.keys))
     if f.kind in ("roster", "set"):
-        return sorted(int(item) for item in value)
+        return _members(value)
     if f.kind == "component":
         return value.plain()
     return plain_scalar(value)
+
+
+def _members(value: Any) -> list[Any]:
+    """The members of a roster or set, in order; a tuple as a list."""
+    return [list(map(int, item)) if isinstance(item, tuple) else int(item) for item in sorted(value)]
+
+
+def _nested(table: dict[Any, Any], depth: int) -> list[Any]:
+    """The values of a table in the order of its keys, a list in a list for every further key."""
+    if depth == 1:
+        return list(table.values())
+    rows: dict[Any, dict[Any, Any]] = {}
+    for key, value in table.items():
+        rows.setdefault(key[0], {})[key[1:] if depth > 2 else key[1]] = value
+    return [_nested(row, depth - 1) for row in rows.values()]
 
 
 def plain_scalar(value: Any) -> Any:
@@ -154,18 +209,18 @@ def fields_of(cls: type[State]) -> tuple[Field, ...]:
     for f in found:
         if hasattr(State, f.name):
             raise SpecError(f"{cls.__name__}.{f.name}: the name is taken by the language; choose another")
-        if f.kind in ("map", "roster") and f.key not in sizes:
+        if f.kind in ("map", "roster") and not set(f.keys) <= set(sizes) or not set(f.family) <= set(sizes):
             raise SpecError(f"{cls.__name__}.{f.name}: a table needs a Size[...] of its keys beside it")
     return found
 
 
 def names_of(cls: type[State], kind: str, prefix: str = "") -> list[str]:
-    """The full names of all fields of a kind, those of components included, for example "total" or "slots.total"."""
+    """The full names of all fields of a kind ("given" for given ones), those of components included: "slots.total"."""
     found = []
     for f in fields_of(cls):
         if f.kind == "component":
             found += names_of(f.value, kind, f"{prefix}{f.name}.")
-        elif f.kind == kind:
+        elif f.given if kind == "given" else f.kind == kind:
             found.append(prefix + f.name)
     return found
 
@@ -187,22 +242,43 @@ def is_scalar(sort: Any) -> bool:
     return sort in (int, bool) or is_id(sort) or is_enumeration(sort)
 
 
+def _ids(annotation: Any) -> tuple[Any, ...]:
+    """The id sorts of a key, one or a tuple of several; () where it is no key."""
+    if is_id(annotation):
+        return (annotation,)
+    parts = get_args(annotation) if get_origin(annotation) is tuple else ()
+    return parts if parts and all(is_id(part) for part in parts) else ()
+
+
+def _one_or_all(annotation: Any) -> Any:
+    """The sort of a key of one part; the tuple of the sorts of several."""
+    sorts = _ids(annotation)
+    return sorts[0] if len(sorts) == 1 else sorts
+
+
 def _field(cls: type[State], name: str, hint: Any) -> Field:
     bare, marks = unwrap(hint)
     origin, args = get_origin(bare), get_args(bare)
     ghost = "ghost" in marks
     if origin is Size and is_id(args[0]):
         return Field(name, "size", args[0], int, ghost)
-    if origin is Map and is_id(args[0]) and is_scalar(args[1]):
-        return Field(name, "map", args[0], args[1], ghost)
+    given = "given" in marks
+    if given and not (origin is Map and is_scalar(args[1])) and not is_scalar(bare):
+        raise SpecError(f"{cls.__name__}.{name}: only single values and tables of them are given")
+    if origin is Map and _ids(args[0]) and is_scalar(args[1]):
+        return Field(name, "map", _one_or_all(args[0]), args[1], ghost, given)
+    if origin is Map and _ids(args[0]) and get_origin(args[1]) in (Roster, Set):
+        kind, (inner,) = "roster" if get_origin(args[1]) is Roster else "set", get_args(args[1])
+        if _ids(inner) and (kind == "set" or is_id(inner)):
+            return Field(name, kind, _one_or_all(inner), bool, ghost, family=_ids(args[0]))
     if origin is Roster and is_id(args[0]):
         return Field(name, "roster", args[0], bool, ghost)
-    if origin is Set and is_id(args[0]):
-        return Field(name, "set", args[0], bool, ghost)
+    if origin is Set and _ids(args[0]):
+        return Field(name, "set", _one_or_all(args[0]), bool, ghost)
     if isinstance(bare, type) and issubclass(bare, State):
         if ghost:
             raise SpecError(f"{cls.__name__}.{name}: a component is no ghost; mark its fields instead")
         return Field(name, "component", None, bare, ghost)
     if is_scalar(bare):
-        return Field(name, "scalar", None, bare, ghost)
+        return Field(name, "scalar", None, bare, ghost, given)
     raise SpecError(f"{cls.__name__}.{name}: a state cannot hold {hint!r}")

@@ -7,6 +7,7 @@ pair of tables, member and position, that are inverse to one another.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from poolproof.spec.language import tracing
@@ -56,56 +57,106 @@ class SymbolicIds(_Incomparable):
         raise SpecError("use .has(id) instead of `in`")
 
 
-class SymbolicSet(_Incomparable):
-    """A first-class set: a predicate over ids."""
+def _keys(key: Any, sorts: tuple[Any, ...]) -> tuple[Term, ...]:
+    """A key as terms, one for each of the table's sorts."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if len(parts) != len(sorts):
+        wanted = ", ".join(name_of(sort) for sort in sorts)
+        raise SortMismatch(f"expected a key of {wanted}, got {len(parts)} part(s)")
+    return tuple(lift(part, sort) for part, sort in zip(parts, sorts, strict=True))
 
-    def __init__(self, version: Version) -> None:
+
+class SymbolicSet(_Incomparable):
+    """A first-class set: a predicate over ids, or over tuples of ids; `prefix` is its place in a family of sets."""
+
+    def __init__(self, version: Version, prefix: tuple[Term, ...] = ()) -> None:
         self.version = version
+        self.prefix = prefix
+
+    @property
+    def sorts(self) -> tuple[Any, ...]:
+        """The sort of the members, part by part."""
+        return self.version.key_sorts[len(self.prefix) :]
+
+    def _has(self, keys: tuple[Term, ...]) -> Term:
+        return Term("read", (self.version, *self.prefix, *keys), bool)
 
     def has(self, key: Any) -> Term:
         """Is this id a member?"""
-        return Term("read", (self.version, lift(key, self.version.key_sort)), bool)
+        return self._has(_keys(key, self.sorts))
 
     def with_(self, key: Any) -> SymbolicSet:
         """This set and one id."""
-        return self._put(("set", lift(key, self.version.key_sort), TRUE))
+        return self._put(("set", (*self.prefix, *_keys(key, self.sorts)), TRUE))
 
     def without(self, key: Any) -> SymbolicSet:
         """This set less one id."""
-        return self._put(("set", lift(key, self.version.key_sort), FALSE))
+        return self._put(("set", (*self.prefix, *_keys(key, self.sorts)), FALSE))
+
+    def none(self) -> SymbolicSet:
+        """The empty set of the same kind."""
+        return self._where(lambda keys: TRUE, FALSE)
 
     def join(self, other: SymbolicSet) -> SymbolicSet:
         """The members of either."""
-        variable = tracing.current().fresh(self.version.key_sort)
-        return self._put(("where", variable, other.has(variable), TRUE))
+        return self._where(other._has, TRUE)
 
     def minus(self, other: SymbolicSet) -> SymbolicSet:
         """The members that the other set lacks."""
-        variable = tracing.current().fresh(self.version.key_sort)
-        return self._put(("where", variable, other.has(variable), FALSE))
+        return self._where(other._has, FALSE)
 
     def disjoint(self, other: SymbolicSet) -> Term:
         """Have the two sets no member in common?"""
-        return self.quantify("forall", lambda key: Term("not", (other.has(key),), bool))
+        return self._quantify("forall", lambda keys: Term("not", (other._has(keys),), bool))
 
-    def quantify(self, op: str, body: Callable[[Any], Any], witness: Callable[[], Any] | None = None) -> Term:
-        """`forall` or `exists` over the members."""
+    def quantify(self, op: str, body: Callable[..., Any], witness: Callable[[], Any] | None = None) -> Term:
+        """`forall` or `exists` over the members; the body takes the parts of a member."""
+        return self._quantify(op, lambda keys: body(*keys), witness)
+
+    def _quantify(
+        self, op: str, body: Callable[[tuple[Term, ...]], Any], witness: Callable[[], Any] | None = None
+    ) -> Term:
         trace = tracing.current()
-        variable = trace.fresh(self.version.key_sort)
-        member = self.has(variable)  # any id may be a member, even of a kind with a size
-        with trace.binding(variable, None, None), trace.assuming(member):
-            inside = boolean(body(variable), f"the body of {op}")
-        if op == "forall":
-            return Term("forall", (variable, None, None, Term("=>", (member, inside), bool)), bool)
+        variables = tuple(trace.fresh(sort) for sort in self.sorts)
+        member = self._has(variables)  # any id may be a member, even of a kind with a size
+        with ExitStack() as bound:
+            for variable in variables:
+                bound.enter_context(trace.binding(variable, None, None))
+            with trace.assuming(member):
+                inside = boolean(body(variables), f"the body of {op}")
+        found = Term("=>", (member, inside), bool) if op == "forall" else conjunction([member, inside])
         shown = None
         if witness is not None:
-            item = lift(witness(), self.version.key_sort)
-            shown = conjunction([self.has(item), boolean(body(item), "the body of exists")])
-        return Term("exists", (variable, None, None, conjunction([member, inside]), shown), bool)
+            keys = _keys(witness(), self.sorts)
+            shown = conjunction([self._has(keys), boolean(body(keys), "the body of exists")])
+        for variable in reversed(variables):
+            found = Term(op, (variable, None, None, found, *((shown,) if op == "exists" else ())), bool)
+        return found
+
+    def _where(self, condition: Callable[[tuple[Term, ...]], Term], value: Term) -> SymbolicSet:
+        """This set with a value for every member that meets a condition."""
+        trace = tracing.current()
+        places = tuple(trace.fresh(sort) for sort in self.version.key_sorts)
+        here = [Term("=", pair, bool) for pair in zip(places, self.prefix, strict=False)]
+        return self._put(("where", places, conjunction([*here, condition(places[len(self.prefix) :])]), value))
 
     def _put(self, write: tuple[Any, ...]) -> SymbolicSet:
         old = self.version
-        return SymbolicSet(Version(old.field, old.key_sort, bool, old, write))
+        return SymbolicSet(Version(old.field, old.key_sorts, bool, old, write), self.prefix)
+
+    def __iter__(self) -> Any:
+        raise SpecError("a symbolic set cannot be iterated; use forall or exists")
+
+    def __contains__(self, key: object) -> bool:
+        raise SpecError("use .has(id) instead of `in`")
+
+
+def _in_range(state: SymbolicState, sorts: tuple[Any, ...], key: Any) -> tuple[Term, ...]:
+    """A key as terms, each demanded to be an id of its kind."""
+    keys = _keys(key, sorts)
+    for part, sort in zip(keys, sorts, strict=True):
+        tracing.current().demand(state.all(sort).has(part))
+    return keys
 
 
 class SymbolicMap(_Incomparable):
@@ -114,54 +165,143 @@ class SymbolicMap(_Incomparable):
     def __init__(self, state: SymbolicState, f: Field) -> None:
         self._state, self._field = state, f
 
-    def _key(self, key: Any) -> Term:
-        item = lift(key, self._field.key)
-        tracing.current().demand(self._state.all(self._field.key).has(item))
-        return item
+    def _key(self, key: Any) -> tuple[Term, ...]:
+        return _in_range(self._state, self._field.keys, key)
 
     def __getitem__(self, key: Any) -> Term:
-        return Term("read", (self._state.get(self._field.name), self._key(key)), self._field.value)
+        return Term("read", (self._state.get(self._field.name), *self._key(key)), self._field.value)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        item, stored = self._key(key), lift(value, self._field.value)
-        self._state.note(self._field, item, stored, item)
-        self._state.write(self._field.name, ("set", item, stored))
+        keys, stored = self._key(key), lift(value, self._field.value)
+        self._state.note(self._field, keys, stored, *keys)
+        self._state.write(self._field.name, ("set", keys, stored))
 
-    def relabel(self, to: Callable[[Any], Any], where: Callable[[Any], Any] | None = None) -> None:
+    def relabel(self, to: Callable[..., Any], where: Callable[..., Any] | None = None) -> None:
         """Bulk update of every key for which `where` holds."""
         trace = tracing.current()
-        variable = trace.fresh(self._field.key)
-        ids = self._state.all(self._field.key)
-        with trace.binding(variable, ids.low, ids.high):
-            condition = TRUE if where is None else boolean(where(variable), "where=")
+        variables = tuple(trace.fresh(sort) for sort in self._field.keys)
+        with ExitStack() as bound:
+            for variable, sort in zip(variables, self._field.keys, strict=True):
+                ids = self._state.all(sort)
+                bound.enter_context(trace.binding(variable, ids.low, ids.high))
+            condition = TRUE if where is None else boolean(where(*variables), "where=")
             with trace.assuming(condition):
-                value = lift(to(variable), self._field.value)
+                value = lift(to(*variables), self._field.value)
         self._state.note(self._field, None, condition, value)
-        self._state.write(self._field.name, ("where", variable, condition, value))
+        self._state.write(self._field.name, ("where", variables, condition, value))
 
     def __iter__(self) -> Any:
         raise SpecError("a symbolic table cannot be iterated; use forall over its ids")
 
 
-class SymbolicRoster(_Incomparable):
-    """A roster of a symbolic state: position(member(i)) = i for 0 <= i < size."""
+class SymbolicFamily(_Incomparable):
+    """A table of sets or of rosters."""
 
     def __init__(self, state: SymbolicState, f: Field) -> None:
         self._state, self._field = state, f
 
+    def __getitem__(self, key: Any) -> Any:
+        place = _in_range(self._state, self._field.family, key)
+        if self._field.kind == "roster":
+            return SymbolicRoster(self._state, self._field, place)
+        return SymbolicSet(self._state.get(self._field.name), place)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        f, name = self._field, self._field.name
+        if f.kind != "set" or not isinstance(value, SymbolicSet):
+            raise SpecError(f"{name}: an entry of a table of {f.kind}s cannot be assigned {describe(value)}")
+        place = _in_range(self._state, f.family, key)
+        _same_members(f, value)
+        trace = tracing.current()
+        variables = tuple(trace.fresh(sort) for sort in (*f.family, *f.keys))
+        here = conjunction([Term("=", pair, bool) for pair in zip(variables, place, strict=False)])
+        member = value._has(variables[len(place) :])
+        self._state.note(f, None, member, *place)
+        self._state.write(name, ("where", variables, here, member))
+
+    def _each(self, act: Callable[[SymbolicRoster, Term], None]) -> None:
+        """Do the same to every roster of the family."""
+        trace = tracing.current()
+        (sort,) = self._field.family
+        ids, variable = self._state.all(sort), trace.fresh(sort)
+        with trace.binding(variable, ids.low, ids.high):
+            act(SymbolicRoster(self._state, self._field, (variable,), bulk=True), variable)
+
+    def are_bijections(self) -> Term:
+        """What every roster of the family keeps."""
+        (sort,) = self._field.family
+        return self._state.all(sort).quantify("forall", lambda k: self[k].is_bijection())
+
+    def fill(self, low: Callable[[Any], Any], high: Callable[[Any], Any]) -> None:
+        """Have each roster hold exactly the ids low(k) .. high(k) - 1."""
+        if self._field.kind != "roster":
+            raise SpecError(f"{self._field.name}: only rosters are filled")
+        self._each(lambda roster, k: roster.fill(low(k), high(k)))
+
+    def empty(self) -> None:
+        """Have each roster, or each set, hold nothing."""
+        f = self._field
+        if f.kind == "roster":
+            self._each(lambda roster, k: roster.empty())
+            return
+        variables = tuple(tracing.current().fresh(sort) for sort in (*f.family, *f.keys))
+        self._state.note(f, None)
+        self._state.write(f.name, ("where", variables, TRUE, FALSE))
+
+    def __iter__(self) -> Any:
+        raise SpecError("a symbolic table cannot be iterated; use forall over its ids")
+
+
+def _same_members(f: Field, value: SymbolicSet) -> None:
+    if value.sorts != f.keys:
+        held, given = (", ".join(name_of(sort) for sort in sorts) for sorts in (f.keys, value.sorts))
+        raise SortMismatch(f"{f.name} holds {held}, not {given}")
+
+
+class SymbolicRoster(_Incomparable):
+    """A roster of a symbolic state: position(member(i)) = i for 0 <= i < size.
+
+    `place` is its key in a table of rosters; with `bulk`, writes reach every roster of that table.
+    """
+
+    def __init__(self, state: SymbolicState, f: Field, place: tuple[Term, ...] = (), bulk: bool = False) -> None:
+        self._state, self._field, self._place, self._bulk = state, f, place, bulk
+
+    def _put_size(self, value: Term) -> None:
+        name = self._field.name + ".size"
+        if not self._place:
+            self._state.put(name, value)
+        else:
+            self._state.write(name, ("where", self._place, TRUE, value) if self._bulk else ("set", self._place, value))
+
+    def _put_entry(self, part: str, key: Term, value: Term) -> None:
+        self._state.write(f"{self._field.name}.{part}", ("set", (*self._place, key), value))
+
+    def _put_where(self, part: str, key: Term, condition: Term, value: Term) -> None:
+        """Write the entries of this roster at every key that meets a condition."""
+        if self._bulk or not self._place:
+            self._state.write(f"{self._field.name}.{part}", ("where", (*self._place, key), condition, value))
+            return
+        trace = tracing.current()
+        own = tuple(trace.fresh(place.sort) for place in self._place)
+        here = [Term("=", pair, bool) for pair in zip(own, self._place, strict=True)]
+        write = ("where", (*own, key), conjunction([*here, condition]), value)
+        self._state.write(f"{self._field.name}.{part}", write)
+
     @property
     def size(self) -> Term:
         """The number of members."""
-        term: Term = self._state.get(self._field.name + ".size")
-        return term
+        stored = self._state.get(self._field.name + ".size")
+        return Term("read", (stored, *self._place), int) if self._place else stored
 
     def member(self, index: Any) -> Term:
         """The member at a position (a ghost order)."""
-        return Term("read", (self._state.get(self._field.name + ".member"), lift(index, int)), self._field.key)
+        table = self._state.get(self._field.name + ".member")
+        return Term("read", (table, *self._place, lift(index, int)), self._field.key)
 
     def position(self, key: Term) -> Term:
         """The position of a member."""
-        return Term("read", (self._state.get(self._field.name + ".position"), key), int)
+        return Term("read", (self._state.get(self._field.name + ".position"), *self._place, key), int)
 
     def _in_table(self, key: Any) -> Term:
         item = lift(key, self._field.key)
@@ -185,26 +325,26 @@ class SymbolicRoster(_Incomparable):
         """Append an id that is not a member."""
         item = self._in_table(key)
         tracing.current().demand(Term("not", (self._has(item),), bool))
-        self._state.note(self._field, item, item)
-        size, name = self.size, self._field.name
-        self._state.write(name + ".member", ("set", size, item))
-        self._state.write(name + ".position", ("set", item, size))
-        self._state.put(name + ".size", size + 1)
+        self._state.note(self._field, None, item, *self._place)
+        size = self.size
+        self._put_entry("member", size, item)
+        self._put_entry("position", item, size)
+        self._put_size(size + 1)
 
     def remove(self, key: Any) -> None:
         """Remove a member; the last one takes its position."""
         item = self._in_table(key)
         tracing.current().demand(self._has(item))
-        self._state.note(self._field, item, item)
-        size, index, name = self.size, self.position(item), self._field.name
+        self._state.note(self._field, None, item, *self._place)
+        size, index = self.size, self.position(item)
         last = self.member(size - 1)
-        self._state.write(name + ".member", ("set", index, last))
-        self._state.write(name + ".position", ("set", last, index))
-        self._state.put(name + ".size", size - 1)
+        self._put_entry("member", index, last)
+        self._put_entry("position", last, index)
+        self._put_size(size - 1)
 
     def absorb(self, other: SymbolicRoster) -> None:
         """Append all members of a disjoint roster."""
-        trace, ids, name = tracing.current(), self._state.all(self._field.key), self._field.name
+        trace, ids = tracing.current(), self._state.all(self._field.key)
         trace.demand(ids.quantify("forall", lambda k: Term("not", (conjunction([self._has(k), other._has(k)]),), bool)))
         if other._state._prefix != self._state._prefix:  # another component, with a size of its own
             listed = SymbolicIds(int, lift(0, int), other.size)
@@ -213,26 +353,26 @@ class SymbolicRoster(_Incomparable):
         self._state.note(self._field, None, other.size, other._has(key))
         appended = other.member(index - size)
         position, joins, total = size + other.position(key), other._has(key), size + other.size
-        self._state.write(name + ".member", ("where", index, size <= index, appended))
-        self._state.write(name + ".position", ("where", key, joins, position))
-        self._state.put(name + ".size", total)
+        self._put_where("member", index, size <= index, appended)
+        self._put_where("position", key, joins, position)
+        self._put_size(total)
 
     def fill(self, low: Any, high: Any) -> None:
         """Hold exactly the ids low .. high - 1."""
-        trace, name = tracing.current(), self._field.name
+        trace = tracing.current()
         first, ids = lift(low, self._field.key), self._state.all(self._field.key)
         bound = _as_id(high, self._field.key)
         trace.demand(conjunction([ids.low <= first, first <= bound, bound <= ids.high]))
         self._state.note(self._field, None, first, bound)
         index, key = trace.fresh(int), trace.fresh(self._field.key)
-        self._state.write(name + ".member", ("where", index, TRUE, Term("+", (first, index), self._field.key)))
-        self._state.write(name + ".position", ("where", key, TRUE, key - first))
-        self._state.put(name + ".size", bound - first)
+        self._put_where("member", index, TRUE, Term("+", (first, index), self._field.key))
+        self._put_where("position", key, TRUE, key - first)
+        self._put_size(bound - first)
 
     def empty(self) -> None:
         """Hold nothing."""
         self._state.note(self._field, None)
-        self._state.put(self._field.name + ".size", lift(0, int))
+        self._put_size(lift(0, int))
 
     def is_bijection(self) -> Term:
         """What every roster keeps: member and position are inverse to one another on 0 .. size - 1."""
@@ -299,15 +439,17 @@ class SymbolicState:
     def write(self, name: str, write: tuple[Any, ...]) -> None:
         """Put one write on top of a stored table."""
         old = self.get(name)
-        self.put(name, Version(old.field, old.key_sort, old.value_sort, old, write))
+        self.put(name, Version(old.field, old.key_sorts, old.value_sort, old, write))
 
-    def note(self, f: Field, key: Term | None, *values: Term) -> None:
+    def note(self, f: Field, key: tuple[Term, ...] | None, *values: Term) -> None:
         """Record an effect; what is written to a real field must not depend on ghosts."""
         trace = tracing.current()
+        if f.given:
+            raise SpecError(f"{self._prefix}{f.name} is given with the sizes and never changes")
         if not f.ghost:
             for value in values:
                 trace.reject_ghosts(value, f"the write to {f.name}")
-        trace.writes.append(tracing.Write(self._prefix + f.name, key, f.kind == "map"))
+        trace.wrote(self._prefix + f.name, key, f.kind == "map")
 
     def all(self, sort: Any) -> SymbolicIds:
         """All ids of a kind that this state sizes."""
@@ -324,6 +466,8 @@ class SymbolicState:
 
     def __getattr__(self, name: str) -> Any:
         f = self._described(name)
+        if f.family:
+            return SymbolicFamily(self, f)
         if f.kind == "map":
             return SymbolicMap(self, f)
         if f.kind == "roster":
@@ -336,12 +480,14 @@ class SymbolicState:
 
     def __setattr__(self, name: str, value: Any) -> None:
         f = self._described(name)
-        if f.kind == "set" and isinstance(value, SymbolicSet):
-            if value.version.key_sort is not f.key:
-                raise SortMismatch(f"{f.name} holds {name_of(f.key)}, not {name_of(value.version.key_sort)}")
-            probe = value.has(tracing.current().fresh(f.key))
-            self.note(f, None, probe)
-            self.put(name, value.version)
+        if f.kind == "set" and not f.family and isinstance(value, SymbolicSet):
+            _same_members(f, value)
+            variables = tuple(tracing.current().fresh(sort) for sort in f.keys)
+            self.note(f, None, value._has(variables))
+            if value.prefix or value.version.field != self._prefix + name:
+                self.write(name, ("where", variables, TRUE, value._has(variables)))
+            else:
+                self.put(name, value.version)
         elif f.kind == "scalar":
             stored = lift(value, f.value)
             self.note(f, None, stored)
@@ -363,10 +509,11 @@ def _fill_store(cls: type[State], store: dict[str, Any], prefix: str) -> None:
         if f.kind == "component":
             _fill_store(f.value, store, name + ".")
         elif f.kind in ("map", "set"):
-            store[name] = Version(name, f.key, f.value, None, ("base",))
+            store[name] = Version(name, (*f.family, *f.keys), f.value)
         elif f.kind == "roster":
-            store[name + ".size"] = Term("field", (name + ".size",), int)
-            store[name + ".member"] = Version(name + ".member", int, f.key, None, ("base",))
-            store[name + ".position"] = Version(name + ".position", f.key, int, None, ("base",))
+            size = name + ".size"
+            store[size] = Version(size, f.family, int) if f.family else Term("field", (size,), int)
+            store[name + ".member"] = Version(name + ".member", (*f.family, int), f.key)
+            store[name + ".position"] = Version(name + ".position", (*f.family, f.key), int)
         else:
             store[name] = Term("field", (name,), f.value)

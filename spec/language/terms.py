@@ -18,16 +18,22 @@ _REMEDY = "use and_, or_, not_, implies, ite, forall or exists"
 class Version:
     """One version of a table: a base function, or an earlier version with one write on top.
 
-    `write` is ("base",), ("set", key, value) or ("where", variable, condition, value).
+    `write` is ("base",), ("set", keys, value) or ("where", variables, condition, value); keys and variables are
+    tuples, as long as `key_sorts`.
     """
 
-    __slots__ = ("field", "key_sort", "parent", "value_sort", "write")
+    __slots__ = ("field", "key_sorts", "parent", "value_sort", "write")
 
     def __init__(
-        self, field: str, key_sort: Any, value_sort: Any, parent: Version | None, write: tuple[Any, ...]
+        self,
+        field: str,
+        key_sorts: tuple[Any, ...],
+        value_sort: Any,
+        parent: Version | None = None,
+        write: tuple[Any, ...] = ("base",),
     ) -> None:
         self.field = field
-        self.key_sort = key_sort
+        self.key_sorts = key_sorts
         self.value_sort = value_sort
         self.parent = parent
         self.write = write
@@ -156,10 +162,14 @@ def _operand(left: Term, op: str, other: object) -> tuple[Term, Any]:
             return other, int if is_id(left.sort) else left.sort
         if other.sort is int and is_id(left.sort) and op in "+-":
             return other, left.sort
+        if left.sort is int and is_id(other.sort) and op == "+":
+            return other, other.sort
     elif type(other) is int:
         return Term("lit", (other,), int), left.sort
     elif isinstance(other, Id) and type(other) is left.sort:
         return Term("lit", (int(other),), left.sort), int
+    elif isinstance(other, Id) and left.sort is int and op == "+":
+        return Term("lit", (int(other),), type(other)), type(other)
     raise SortMismatch(f"{name_of(left.sort)} {op} {describe(other)} has no meaning")
 
 
@@ -228,7 +238,8 @@ def version_terms(version: Version) -> Iterator[Term]:
     """The terms inside a table version and its ancestors."""
     step: Version | None = version
     while step is not None:
-        yield from step.write[1:]
+        for part in step.write[1:]:
+            yield from part if isinstance(part, tuple) else (part,)
         step = step.parent
 
 

@@ -14,11 +14,14 @@ from poolproof.spec.language.terms import Term, fields_read, is_literal
 
 @dataclass
 class Write:
-    """One effect: the field, the key (None where the write is bulk or the field is not a table)."""
+    """One effect: the field, the key (None where the write is bulk or the field is not a table), and the component's
+    action that it belongs to, if any.
+    """
 
     field: str
-    key: Term | None
+    key: tuple[Term, ...] | None
     is_table: bool
+    by: Any = None
 
 
 @dataclass
@@ -29,7 +32,9 @@ class Trace:
     guards: list[Term] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
     demands: list[Term] = field(default_factory=list)
+    performed: list[Any] = field(default_factory=list)
     _path: list[tuple[str, Any]] = field(default_factory=list)
+    _by: Any = None
 
     def fresh(self, sort: Any) -> Term:
         """A new bound variable, unlike any other."""
@@ -61,6 +66,20 @@ class Trace:
         leaked = fields_read(value) & self.ghosts
         if leaked:
             raise GhostLeak(f"{what} depends on the ghost field(s) {', '.join(sorted(leaked))}")
+
+    def wrote(self, name: str, key: tuple[Term, ...] | None, is_table: bool) -> None:
+        """Record an effect."""
+        self.writes.append(Write(name, key, is_table, self._by))
+
+    @contextmanager
+    def performing(self, item: Any) -> Iterator[None]:
+        """Within: effects belong to a component's action."""
+        outer, self._by = self._by, item
+        self.performed.append(item)
+        try:
+            yield
+        finally:
+            self._by = outer
 
     @contextmanager
     def assuming(self, condition: Term) -> Iterator[None]:

@@ -299,8 +299,11 @@ def _put_family(f: Field, family: Any, rows: list[Any]) -> None:
 def _sizes_from(cls: type[State], plain: dict[str, Any]) -> dict[str, Any]:
     sizes: dict[str, Any] = {}
     for f in fields_of(cls):
-        if f.kind == "size" or f.given:
+        if f.kind == "size":
             sizes[f.name] = plain[f.name]
+        elif f.given:
+            value = plain[f.name]
+            sizes[f.name] = [_value(f.value, v) for v in value] if f.kind == "map" else _value(f.value, value)
         elif f.kind == "component":
             sizes[f.name] = _sizes_from(f.value, plain[f.name])
     return sizes

@@ -64,9 +64,10 @@ def _false_part(node: ast.expr, scope: dict[str, Any], path: list[str]) -> tuple
 
 
 def _false_element(domain: ast.expr, body: ast.Lambda, scope: dict[str, Any], path: list[str]) -> tuple[list[str], str]:
-    variable = body.args.args[0].arg
-    for value in _evaluate(domain, scope):
-        inner = {**scope, variable: value}
-        if _is_false(body.body, inner):
-            return _false_part(body.body, inner, [*path, f"{variable}={int(value)}"])
+    names = [variable.arg for variable in body.args.args]
+    for element in _evaluate(domain, scope):
+        bound = dict(zip(names, element if isinstance(element, tuple) else (element,), strict=True))
+        if _is_false(body.body, {**scope, **bound}):
+            shown = [f"{name}={int(value)}" for name, value in bound.items()]
+            return _false_part(body.body, {**scope, **bound}, [*path, *shown])
     return path, ast.unparse(body)

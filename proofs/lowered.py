@@ -6,9 +6,11 @@ by way of the same printer that the proofs use. The differential tests hold it a
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from poolproof.proofs.concrete import concrete
@@ -21,6 +23,9 @@ from poolproof.spec.language.state import Field
 from poolproof.spec.language.symbolic import SymbolicState
 from poolproof.spec.language.terms import Term, Version, conjunction, lift
 from poolproof.spec.language.tracing import Trace, tracing
+
+_ENTRIES = {"roster": ("", ".size", ".listed"), "set": ("",)}
+"""The entries of `observed` for a container of each kind."""
 
 MARGIN = 4
 """How far beyond the numbers of the pinned state and arguments the members of a set are looked for."""
@@ -45,7 +50,8 @@ class LoweredOutcome:
 def observed(state: State, prefix: str = "") -> dict[str, Any]:
     """Every field of a run state by its full name: tuples for tables, frozensets for sets.
 
-    A roster has three entries: its members, its size, and the members that its positions list.
+    A roster has three entries: its members, its size, and the members that its positions list; of a table of rosters
+    each is a tuple.
     """
     seen: dict[str, Any] = {}
     for f in fields_of(type(state)):
@@ -55,10 +61,16 @@ def observed(state: State, prefix: str = "") -> dict[str, Any]:
         elif f.kind == "map":
             seen[name] = tuple(value.values())
         elif f.kind == "roster":
-            seen |= {name: frozenset(value), f"{name}.size": value.size, f"{name}.listed": frozenset(value)}
+            members, size = _each(f, value, frozenset), _each(f, value, lambda roster: roster.size)
+            seen |= {name: members, f"{name}.size": size, f"{name}.listed": members}
         else:
-            seen[name] = frozenset(value) if f.kind == "set" else value
+            seen[name] = _each(f, value, frozenset) if f.kind == "set" else value
     return seen
+
+
+def _each(f: Field, value: Any, look: Callable[[Any], Any]) -> Any:
+    """What a look at a container shows; of a table of containers, a look at each."""
+    return tuple(map(look, value.values())) if f.family else look(value)
 
 
 def lowered_step(spec: Specification[Any], item: Item, state: State, arguments: Sequence[Any]) -> LoweredOutcome:
@@ -152,7 +164,7 @@ class _Question:
         for state in self.states:
             numbers += _numbers(observed(state).values())
         self.window = range(min([0, *numbers]) - MARGIN, max([0, *numbers]) + MARGIN + 1)
-        sizes: dict[str, int] = {}
+        sizes: dict[str, Any] = {}
         for state, mark in zip(self.states, ("", "after!"), strict=False):
             sizes |= dict(_sizes(state, mark))
         self.printer = _PinnedPrinter(None if self.quantified else sizes, self.window)
@@ -164,28 +176,41 @@ class _Question:
     def pin(self, state: State, symbolic: SymbolicState, mark: str) -> SymbolicState:
         """State the value of every field; gives the symbolic state back."""
         for name, f, part in _fields(state, mark):
+            value = getattr(part, f.name)
             if f.kind == "map":
-                for key, value in getattr(part, f.name).items():
-                    self._pin_entry(name, int, f.value, key, value)
+                for key, entry in value.items():
+                    self._pin_entry(name, f.keys, f.value, _parts(key), entry)
             elif f.kind == "roster":
-                self._pin_roster(name, f, list(getattr(part, f.name)))
+                for place, roster in value.items() if f.family else [((), value)]:
+                    self._pin_roster(name, f, _parts(place), list(roster))
             elif f.kind == "set":
-                members = " ".join(f"(= key! {literal(key)})" for key in sorted(getattr(part, f.name)))
-                symbol = field_name(name)
-                self.printer._declare(symbol, f"(define-fun {symbol} ((key! Int)) Bool (or false {members}))")
+                self._pin_sets(name, f, value if f.family else {(): value})
             else:
-                self._pin(Term("field", (name,), f.value), getattr(part, f.name))
+                self._pin(Term("field", (name,), f.value), value)
         return symbolic
 
-    def _pin_roster(self, name: str, f: Field, members: list[int]) -> None:
-        self._pin(Term("field", (name + ".size",), int), len(members))
+    def _pin_roster(self, name: str, f: Field, place: tuple[int, ...], members: list[int]) -> None:
+        self._pin_entry(name + ".size", f.family, int, place, len(members))
         for index, key in enumerate(members):
-            self._pin_entry(name + ".member", int, f.key, index, key)
-            self._pin_entry(name + ".position", f.key, int, key, index)
+            self._pin_entry(name + ".member", (*f.family, int), f.key, (*place, index), key)
+            self._pin_entry(name + ".position", (*f.family, f.key), int, (*place, key), index)
 
-    def _pin_entry(self, name: str, key_sort: Any, value_sort: Any, key: int, value: Any) -> None:
-        table = Version(name, (key_sort,), value_sort)
-        self._pin(Term("read", (table, _literal(key_sort, key)), value_sort), value)
+    def _pin_sets(self, name: str, f: Field, sets: dict[Any, Any]) -> None:
+        names = [f"key!{index}" for index in range(len(f.family) + len(f.keys))]
+        found = [(*_parts(place), *_parts(member)) for place, members in sets.items() for member in members]
+        tests = [" ".join(f"(= {n} {literal(v)})" for n, v in zip(names, keys, strict=True)) for keys in sorted(found)]
+        symbol, declared = field_name(name), " ".join(f"({n} Int)" for n in names)
+        body = " ".join(["false", *(f"(and {test})" for test in tests)])
+        self.printer._declare(symbol, f"(define-fun {symbol} ({declared}) Bool (or {body}))")
+
+    def _pin_entry(
+        self, name: str, key_sorts: tuple[Any, ...], value_sort: Any, keys: tuple[int, ...], value: Any
+    ) -> None:
+        if not key_sorts:
+            self._pin(Term("field", (name,), value_sort), value)
+            return
+        table = Version(name, key_sorts, value_sort)
+        self._pin(Term("read", (table, *_literals(key_sorts, keys)), value_sort), value)
 
     def _pin(self, term: Term, value: Any) -> None:
         self.pins.append(f"(= {self.printer.term(term)} {_text(term.sort, value)})")
@@ -208,31 +233,47 @@ class _Question:
             if f.kind == "component":
                 yield from self.ask_state(getattr(state, f.name), part, f"{name}.")
             elif f.kind == "map":
-                keys = range(len(state.all(f.key)))
-                for key in keys:
-                    self.ask((name, key), Term("read", (symbolic.get(f.name), _literal(f.key, key)), f.value))
-                yield name, lambda name=name, keys=keys, f=f: tuple(self.value((name, key), f.value) for key in keys)
-            elif f.kind == "roster":
-                yield from self._ask_roster(name, f, part, range(len(state.all(f.key))))
-            elif f.kind == "set":
-                for key in self.window:
-                    self.ask((name, key), part.has(_literal(f.key, key)))
-                yield name, lambda name=name: frozenset(key for key in self.window if self.value((name, key)))
+                yield name, self._ask_map(name, f, symbolic.get(f.name), _places(state, f.keys))
+            elif f.kind in _ENTRIES:
+                yield from self._ask_containers(state, name, f, part)
             else:
                 self.ask(name, part)
-                yield name, lambda name=name, f=f: self.value(name, f.value)
+                yield name, partial(self.value, name, f.value)
 
-    def _ask_roster(self, name: str, f: Field, roster: Any, keys: range) -> Iterator[tuple[str, Any]]:
-        for key in keys:
-            self.ask((name, key), roster._has(_literal(f.key, key)))
-            self.ask((name, "listed", key), roster.member(key))
-        self.ask((name, "size"), roster.size)
-        yield name, lambda: frozenset(key for key in keys if self.value((name, key)))
-        yield f"{name}.size", lambda: self.value((name, "size"))
-        yield (
-            f"{name}.listed",
-            lambda: frozenset(self.value((name, "listed", key)) for key in keys if key < self.value((name, "size"))),
-        )
+    def _ask_map(self, name: str, f: Field, table: Version, places: list[tuple[int, ...]]) -> Callable[[], Any]:
+        for keys in places:
+            self.ask((name, keys), Term("read", (table, *_literals(f.keys, keys)), f.value))
+        return lambda: tuple(self.value((name, keys), f.value) for keys in places)
+
+    def _ask_containers(self, state: State, name: str, f: Field, part: Any) -> Iterator[tuple[str, Any]]:
+        """Ask for a roster or set; of a table of them for each, and every entry is then a tuple."""
+        asked = []
+        for place in _places(state, f.family):
+            one, about = part[_literals(f.family, place)] if place else part, (name, *place)
+            if f.kind == "roster":
+                asked.append(self._ask_roster(about, f, one, range(len(state.all(f.key)))))
+            else:
+                asked.append([self._ask_set(about, f, one)])
+        for index, entry in enumerate(_ENTRIES[f.kind]):
+            yield name + entry, partial(_shown, f, [shapes[index] for shapes in asked])
+
+    def _ask_set(self, about: Any, f: Field, members: Any) -> Callable[[], Any]:
+        tried = list(itertools.product(self.window, repeat=len(f.keys)))
+        for keys in tried:
+            self.ask((about, keys), members.has(_literals(f.keys, keys)))
+        return lambda: frozenset(_key(keys) for keys in tried if self.value((about, keys)))
+
+    def _ask_roster(self, about: Any, f: Field, roster: Any, ids: range) -> list[Callable[[], Any]]:
+        for key in ids:
+            self.ask((about, key), roster._has(Term("lit", (key,), f.key)))
+            self.ask((about, "listed", key), roster.member(key))
+        self.ask((about, "size"), roster.size)
+        size = partial(self.value, (about, "size"))
+        return [
+            lambda: frozenset(key for key in ids if self.value((about, key))),
+            size,
+            lambda: frozenset(self.value((about, "listed", key)) for key in ids if key < size()),
+        ]
 
     def decide(self, terms: Sequence[Term]) -> list[bool | None]:
         """Which truth values follow from what is pinned; False where the opposite does, None where neither is shown."""
@@ -309,10 +350,12 @@ def _fields(state: State, prefix: str) -> Iterator[tuple[str, Field, State]]:
             yield prefix + f.name, f, state
 
 
-def _sizes(state: State, prefix: str) -> Iterator[tuple[str, int]]:
+def _sizes(state: State, prefix: str) -> Iterator[tuple[str, Any]]:
+    """The sizes and given fields, as the printer takes them."""
     for name, f, part in _fields(state, prefix):
-        if f.kind == "size":
-            yield name, getattr(part, f.name)
+        value = getattr(part, f.name)
+        if f.kind == "size" or f.given:
+            yield name, list(value.values()) if f.kind == "map" else value
 
 
 def _numbers(values: Any) -> list[int]:
@@ -323,8 +366,27 @@ def _numbers(values: Any) -> list[int]:
     return found
 
 
-def _literal(sort: Any, key: int) -> Term:
-    return Term("lit", (key,), sort)
+def _places(state: State, sorts: tuple[Any, ...]) -> list[tuple[int, ...]]:
+    """All keys of a table, part by part; the empty one where it is no table."""
+    return list(itertools.product(*(range(len(state.all(sort))) for sort in sorts)))
+
+
+def _parts(key: Any) -> tuple[int, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _key(parts: tuple[int, ...]) -> Any:
+    return parts if len(parts) > 1 else parts[0]
+
+
+def _literals(sorts: tuple[Any, ...], parts: tuple[int, ...]) -> tuple[Term, ...]:
+    return tuple(Term("lit", (part,), sort) for part, sort in zip(parts, sorts, strict=True))
+
+
+def _shown(f: Field, shapes: Sequence[Callable[[], Any]]) -> Any:
+    """What a container shows; of a table of containers, what each does."""
+    values = tuple(shape() for shape in shapes)
+    return values if f.family else values[0]
 
 
 def _text(sort: Any, value: Any) -> str:

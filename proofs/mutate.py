@@ -55,8 +55,8 @@ def _peers(state: type[State]) -> dict[str, str]:
     """For each field the next one of the same kind and sorts, for swapping."""
     groups: dict[Any, list[str]] = {}
     for f in fields_of(state):
-        if f.kind in ("map", "roster", "set", "scalar"):
-            groups.setdefault((f.kind, f.key, f.value, f.ghost), []).append(f.name)
+        if f.kind in ("map", "roster", "set", "scalar") and not f.given:
+            groups.setdefault((f.kind, f.family, f.key, f.value, f.ghost), []).append(f.name)
     return {name: g[(i + 1) % len(g)] for g in groups.values() if len(g) > 1 for i, name in enumerate(g)}
 
 
@@ -166,7 +166,9 @@ def shifted(claim: Item) -> Mutant | None:
         index = _index_of(inner)
         if index is None:
             continue
-        lower = ast.BinOp(left=index, op=ast.Sub(), right=ast.Constant(1))
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        below: ast.expr = ast.BinOp(left=parts[0], op=ast.Sub(), right=ast.Constant(1))
+        lower = ast.Tuple(elts=[below, *parts[1:]], ctx=ast.Load()) if isinstance(index, ast.Tuple) else below
         if isinstance(inner, ast.Subscript):
             changed: ast.expr = ast.Subscript(value=inner.value, slice=lower, ctx=inner.ctx)
         else:

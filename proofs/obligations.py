@@ -61,9 +61,20 @@ class Obligation:
         facts = [symbolic_fact(term) for term in self.hypotheses]
         return script(Printer(), facts, {self.claim: with_witnesses(goal)})
 
+    def part_texts(self) -> list[str]:
+        """The scripts of the parts of a goal that is a conjunction; the claim is proved when all are."""
+        goal = self.goal if self.delta is None else self.delta
+        facts = [symbolic_fact(term) for term in self.hypotheses]
+        return [script(Printer(), facts, {self.claim: with_witnesses(part)}) for part in _parts(goal)]
+
     def bounded_text(self, sizes: dict[str, int]) -> str:
         """The SMT-LIB script at these sizes; `sat` is a candidate counterexample."""
         return script(Printer(sizes), [*self.hypotheses, self.demand], {self.claim: self.goal})
+
+
+def _parts(goal: Term) -> list[Term]:
+    """The conjuncts of a goal, those of conjunctions in it included."""
+    return [part for arg in goal.args for part in _parts(arg)] if goal.op == "and" else [goal]
 
 
 def symbolic_fact(term: Term) -> Term:
@@ -205,7 +216,7 @@ class Generator:
 
     def _read(self, term: Term) -> set[str]:
         """The fields that a term reads; a roster for any of its parts."""
-        rosters = {name for name, _ in self.rosters}
+        rosters = set(names_of(self.spec.state, "roster"))
         return {owner if (owner := name.rpartition(".")[0]) in rosters else name for name in fields_read(term)}
 
     # ------------------------------------------------------------------------------------------------------ parts
@@ -344,7 +355,8 @@ def count_delta(before: Term, after: Term, writes: Sequence[Write]) -> Term:
     if before.op == "forall":
         each = Trace().fresh(before.args[0].sort)
         inner = count_delta(_for(before, each), _for(after, each), writes)
-        return Term("forall", (each, *before.args[1:3], inner), bool)
+        ends = [Term("=", pair, bool) for pair in zip(before.args[1:3], after.args[1:3], strict=True)]
+        return conjunction([*ends, Term("forall", (each, *after.args[1:3], inner), bool)])
     counter0, variable0, low0, high0, body0 = before.args
     counter1, variable1, low1, high1, body1 = after.args
     tables = fields_read(body0) | fields_read(body1)
@@ -380,7 +392,8 @@ def _for(claim: Term, each: Term) -> Term:
 
     if inner.op == "forall":
         bound, low, high, body = inner.args
-        return Term("forall", (bound, put(low), put(high), _for(Term("forall", (variable, low, high, body), bool), each)), bool)
+        rest = _for(Term("forall", (variable, low, high, body), bool), each)
+        return Term("forall", (bound, put(low), put(high), rest), bool)
     counter, counted, low, high, body = inner.args
     return Term("counts", (put(counter), counted, put(low), put(high), put(body)), bool)
 

@@ -16,7 +16,7 @@ from poolproof.proofs.controls import Kill, Killer, shifted_reads
 from poolproof.proofs.explore import Explorer, sampled
 from poolproof.proofs.mutate import Mutant, mutants
 from poolproof.proofs.obligations import Generator, Obligation
-from poolproof.proofs.solver import LONG_LIMIT, SHORT_LIMIT, solve
+from poolproof.proofs.solver import LONG_LIMIT, SHORT_LIMIT, Answer, solve
 from poolproof.proofs.subject import Subject, load
 from poolproof.spec.language import Enumeration, Id, State
 from poolproof.spec.language.items import registered
@@ -54,6 +54,8 @@ def solve_task(where: Where, claims: dict[str, str]) -> dict[str, dict[str, Any]
     for claim, text in claims.items():
         start = time.perf_counter()
         answer = solve(text, SHORT_LIMIT)
+        if answer.verdict == "unknown":
+            answer = _solve_parts(obligations_of(where)[claim], answer)
         said: dict[str, Any] = {"verdict": answer.verdict, "reason": answer.reason, "counterexample": None}
         if answer.verdict != "unsat":
             found = counterexample.search(subject_of(where), obligations_of(where)[claim])
@@ -65,6 +67,18 @@ def solve_task(where: Where, claims: dict[str, str]) -> dict[str, dict[str, Any]
                 said.update(verdict=answer.verdict, reason=unconfirmed or answer.reason)
         decided[claim] = {**said, "seconds": time.perf_counter() - start, "resources": answer.resources}
     return decided
+
+
+def _solve_parts(obligation: Obligation, whole: Answer) -> Answer:
+    """Decide a conjunction part by part; the answer for the whole where a part is not `unsat`."""
+    texts = obligation.part_texts()
+    spent = whole.resources
+    for text in texts if len(texts) > 1 else ():
+        answer = solve(text, SHORT_LIMIT)
+        spent += answer.resources
+        if answer.verdict != "unsat":
+            return whole
+    return Answer("unsat", resources=spent) if len(texts) > 1 else whole
 
 
 def second_task(claims: dict[str, str]) -> dict[str, str]:

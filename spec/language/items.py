@@ -193,7 +193,7 @@ def _perform(item: Item, body: Callable[..., Any], state: Any, arguments: tuple[
     if not isinstance(state, SymbolicState):
         body(state, *arguments)
         return
-    with tracing.current().performing(item):
+    with tracing.current().performing(item, state._prefix):
         body(state, *lifted(item, arguments))
 
 

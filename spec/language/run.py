@@ -131,10 +131,11 @@ class Rosters(Map[K, "Roster[Any]"], Generic[K]):
 
     __slots__ = ()
 
-    def fill(self, low: Callable[[K], Any], high: Callable[[K], int]) -> None:
-        """Have each roster hold exactly the ids low(k) .. high(k) - 1."""
+    def fill(self, low: Callable[..., Any], high: Callable[..., int]) -> None:
+        """Have each roster hold exactly the ids low(k) .. high(k) - 1; both take the parts of a key of several."""
         for key, roster in self.items():
-            roster.fill(low(key), high(key))
+            parts = key if isinstance(key, tuple) else (key,)
+            roster.fill(low(*parts), high(*parts))
 
     def empty(self) -> None:
         """Have each roster hold nothing."""

@@ -145,16 +145,22 @@ class Specification(Generic[S]):
             SpecError: a size is missing, unknown, or below what the specification allows.
         """
         sizes = nested_sizes(sizes)
+        self._check_least(sizes)
+        state = self.state.blank(**sizes)
+        self._check_assumptions(state)
+        self.initializer.function(state)
+        return state
+
+    def _check_least(self, sizes: dict[str, Any]) -> None:
         for name, least in self.at_least.items():
             given: Any = sizes
             for part in name.split("."):
                 given = given.get(part) if isinstance(given, dict) else None
             if given is not None and given < least:
                 raise SpecError(f"{self.name}: {name} is {given}, at least {least} is needed")
-        state = self.state.blank(**sizes)
-        self._check_assumptions(state)
-        self.initializer.function(state)
-        return state
+        for name, spec in self.components.items():
+            if isinstance(sizes.get(name), dict):
+                spec._check_least(sizes[name])
 
     def _check_assumptions(self, state: State) -> None:
         for item in self.assumptions:
@@ -206,6 +212,10 @@ class Specification(Generic[S]):
         unknown = set(self.at_least) - set(names_of(self.state, "size"))
         if unknown:
             raise SpecError(f"{self.name}: at_least names no size: {', '.join(sorted(unknown))}")
+        parts = {f.name: f.value for f in fields_of(self.state) if f.kind == "component"}
+        for name, spec in self.components.items():
+            if parts.get(name) is not spec.state:
+                raise SpecError(f"{self.name}: {name} is no component that is a {spec.state.__name__}")
         for item in items:
             _check_parameters(item)
             if item.kind == "ensures" and item.of not in [*self.actions, self.initializer]:
@@ -234,7 +244,6 @@ class Specification(Generic[S]):
             _, value = self.trace(item, pre, variables(item.parameters), post)
             _claim(value, item)
 
-
     def _check_components(self, item: Item, trace: tracing.Trace) -> None:
         """A component changes only by actions of its own specification, one at a time.
 
@@ -242,8 +251,9 @@ class Specification(Generic[S]):
             SpecError: it is changed otherwise.
         """
         for name, spec in self.components.items():
-            allowed = [spec.initializer] if item.kind == "initial" else spec.actions
-            direct = [w.field for w in trace.writes if w.field.startswith(f"{name}.") and w.by not in allowed]
+            allowed = [(other, f"{name}.") for other in ([spec.initializer] if item.kind == "initial" else spec.actions)]
+            changed = [write for write in trace.writes if write.field.startswith(f"{name}.")]
+            direct = [write.field for write in changed if not any(by in allowed for by in write.by)]
             if direct:
                 raise SpecError(f"{item.name} changes {direct[0]} by itself; perform an action of {spec.name}")
             done = [other for other in trace.performed if other in allowed]

@@ -265,6 +265,8 @@ def _field(cls: type[State], name: str, hint: Any) -> Field:
     given = "given" in marks
     if given and not (origin is Map and is_scalar(args[1])) and not is_scalar(bare):
         raise SpecError(f"{cls.__name__}.{name}: only single values and tables of them are given")
+    if given and origin is Map and len(_ids(args[0])) > 1:
+        raise SpecError(f"{cls.__name__}.{name}: a given table has one key")
     if origin is Map and _ids(args[0]) and is_scalar(args[1]):
         return Field(name, "map", _one_or_all(args[0]), args[1], ghost, given)
     if origin is Map and _ids(args[0]) and get_origin(args[1]) in (Roster, Set):

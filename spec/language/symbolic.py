@@ -99,15 +99,15 @@ class SymbolicSet(_Incomparable):
 
     def join(self, other: SymbolicSet) -> SymbolicSet:
         """The members of either."""
-        return self._where(other._has, TRUE)
+        return self._where(other.has, TRUE)
 
     def minus(self, other: SymbolicSet) -> SymbolicSet:
         """The members that the other set lacks."""
-        return self._where(other._has, FALSE)
+        return self._where(other.has, FALSE)
 
     def disjoint(self, other: SymbolicSet) -> Term:
         """Have the two sets no member in common?"""
-        return self._quantify("forall", lambda keys: Term("not", (other._has(keys),), bool))
+        return self._quantify("forall", lambda keys: Term("not", (other.has(keys),), bool))
 
     def quantify(self, op: str, body: Callable[..., Any], witness: Callable[[], Any] | None = None) -> Term:
         """`forall` or `exists` over the members; the body takes the parts of a member."""
@@ -155,7 +155,9 @@ def _in_range(state: SymbolicState, sorts: tuple[Any, ...], key: Any) -> tuple[T
     """A key as terms, each demanded to be an id of its kind."""
     keys = _keys(key, sorts)
     for part, sort in zip(keys, sorts, strict=True):
-        tracing.current().demand(state.all(sort).has(part))
+        ids = state.all(sort)
+        if not tracing.current().ranges_over(part, ids.high):
+            tracing.current().demand(ids.has(part))
     return keys
 
 
@@ -219,30 +221,34 @@ class SymbolicFamily(_Incomparable):
         self._state.note(f, None, member, *place)
         self._state.write(name, ("where", variables, here, member))
 
-    def _each(self, act: Callable[[SymbolicRoster, Term], None]) -> None:
+    def _each(self, act: Callable[[SymbolicRoster, tuple[Term, ...]], None]) -> None:
         """Do the same to every roster of the family."""
         trace = tracing.current()
-        (sort,) = self._field.family
-        ids, variable = self._state.all(sort), trace.fresh(sort)
-        with trace.binding(variable, ids.low, ids.high):
-            act(SymbolicRoster(self._state, self._field, (variable,), bulk=True), variable)
+        place = tuple(trace.fresh(sort) for sort in self._field.family)
+        with ExitStack() as bound:
+            for variable in place:
+                ids = self._state.all(variable.sort)
+                bound.enter_context(trace.binding(variable, ids.low, ids.high))
+            act(SymbolicRoster(self._state, self._field, place, bulk=True), place)
 
-    def are_bijections(self) -> Term:
-        """What every roster of the family keeps."""
-        (sort,) = self._field.family
-        return self._state.all(sort).quantify("forall", lambda k: self[k].is_bijection())
+    def are_bijections(self, place: tuple[Term, ...] = ()) -> Term:
+        """What every roster of the family keeps; with a part of a key, every roster at it."""
+        if len(place) == len(self._field.family):
+            return self[place].is_bijection()
+        ids = self._state.all(self._field.family[len(place)])
+        return ids.quantify("forall", lambda k: self.are_bijections((*place, k)))
 
     def fill(self, low: Callable[[Any], Any], high: Callable[[Any], Any]) -> None:
         """Have each roster hold exactly the ids low(k) .. high(k) - 1."""
         if self._field.kind != "roster":
             raise SpecError(f"{self._field.name}: only rosters are filled")
-        self._each(lambda roster, k: roster.fill(low(k), high(k)))
+        self._each(lambda roster, place: roster.fill(low(*place), high(*place)))
 
     def empty(self) -> None:
         """Have each roster, or each set, hold nothing."""
         f = self._field
         if f.kind == "roster":
-            self._each(lambda roster, k: roster.empty())
+            self._each(lambda roster, place: roster.empty())
             return
         variables = tuple(tracing.current().fresh(sort) for sort in (*f.family, *f.keys))
         self._state.note(f, None)
@@ -304,9 +310,7 @@ class SymbolicRoster(_Incomparable):
         return Term("read", (self._state.get(self._field.name + ".position"), *self._place, key), int)
 
     def _in_table(self, key: Any) -> Term:
-        item = lift(key, self._field.key)
-        tracing.current().demand(self._state.all(self._field.key).has(item))
-        return item
+        return _in_range(self._state, self._field.keys, key)[0]
 
     def has(self, key: Any) -> Term:
         """Is this id a member?"""

@@ -220,6 +220,19 @@ def conjunction(parts: list[Term]) -> Term:
     return flat[0] if len(flat) == 1 else Term("and", tuple(flat), bool) if flat else TRUE
 
 
+def same(left: Term, right: Term) -> bool:
+    """Are two terms made alike of the same fields? Others than fields never count as the same."""
+    return left is right or (
+        left.op == right.op
+        and left.sort is right.sort
+        and len(left.args) == len(right.args)
+        and all(
+            same(a, b) if isinstance(a, Term) and isinstance(b, Term) else type(a) is type(b) is str and a == b
+            for a, b in zip(left.args, right.args, strict=True)
+        )
+    )
+
+
 def is_literal(term: Term, value: object) -> bool:
     """Is the term this literal?"""
     return term.op == "lit" and term.args[0] is value

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from poolproof.spec.language.errors import GhostLeak, GuardAfterEffect, SpecError
-from poolproof.spec.language.terms import Term, fields_read, is_literal
+from poolproof.spec.language.terms import Term, fields_read, is_literal, same
 
 
 @dataclass
 class Write:
-    """One effect: the field, the key (None where the write is bulk or the field is not a table), and the component's
-    action that it belongs to, if any.
+    """One effect: the field, the key (None where the write is bulk or the field is not a table), and the components'
+    actions that it belongs to, the outermost first, each with the path of its component.
     """
 
     field: str
     key: tuple[Term, ...] | None
     is_table: bool
-    by: Any = None
+    by: tuple[tuple[Any, str], ...] = ()
 
 
 @dataclass
@@ -32,9 +32,9 @@ class Trace:
     guards: list[Term] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
     demands: list[Term] = field(default_factory=list)
-    performed: list[Any] = field(default_factory=list)
+    performed: list[tuple[Any, str]] = field(default_factory=list)
     _path: list[tuple[str, Any]] = field(default_factory=list)
-    _by: Any = None
+    _by: tuple[tuple[Any, str], ...] = ()
 
     def fresh(self, sort: Any) -> Term:
         """A new bound variable, unlike any other."""
@@ -52,6 +52,13 @@ class Trace:
                 variable, low, high = payload
                 closed = Term("forall", (variable, low, high, closed), bool)
         self.demands.append(closed)
+
+    def ranges_over(self, variable: Term, high: Term) -> bool:
+        """Is this a variable bound here to the ids below `high`?"""
+        return any(
+            kind == "bind" and payload[0] is variable and payload[2] is not None and same(payload[2], high)
+            for kind, payload in self._path
+        )
 
     def guard(self, condition: Term) -> None:
         """Record a guard."""
@@ -72,10 +79,12 @@ class Trace:
         self.writes.append(Write(name, key, is_table, self._by))
 
     @contextmanager
-    def performing(self, item: Any) -> Iterator[None]:
-        """Within: effects belong to a component's action."""
-        outer, self._by = self._by, item
-        self.performed.append(item)
+    def performing(self, item: Any, path: str) -> Iterator[None]:
+        """Within: effects belong to the action of the component at this path; one inside another is part of it."""
+        outer = self._by
+        if all(place != path for _, place in outer):
+            self.performed.append((item, path))
+        self._by = (*outer, (item, path))
         try:
             yield
         finally:

@@ -8,20 +8,27 @@ with a reason. A mutant counts as refuted only by a concrete step that the run r
 from __future__ import annotations
 
 import ast
+import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from poolproof.proofs.concrete import arguments_of, broken_by, holds, run, state_of, violated
-from poolproof.proofs.explore import Explorer, argument_tuples, claim_name, show_call
+from poolproof.proofs.arguments import allowed, worth_asking
+from poolproof.proofs.explore import claim_name, show_call
 from poolproof.proofs.mutate import Mutant, shifted
 from poolproof.proofs.obligations import Generator
 from poolproof.proofs.smtlib import Printer, script
 from poolproof.proofs.solver import LONG_LIMIT, Answer, solve_each
-from poolproof.spec.language import IllDefined, Item, Specification
+from poolproof.spec.language import IllDefined, Item, Specification, State
 from poolproof.spec.language.source import parse
-from poolproof.spec.language.terms import Term, conjunction
+from poolproof.spec.language.terms import TRUE, Term, conjunction
 
-SAMPLES = 300
+SAMPLES = 150
+RESTART = 12
+MORE_STEPS = 8
+"""How many more breaking steps are run once a mutant is refuted, for the claims that they break besides."""
 
 
 @dataclass
@@ -46,37 +53,73 @@ class Killer:
         self.missing = {claim_name(claim) for claim in _state_claims(spec)}
         self._samples: list[Any] = []
 
-    def script_for(self, item: Item, function: Any) -> tuple[Specification[Any], list[str], str]:
-        """The changed spec, the claims about the changed action, and the bounded script with a switch for each.
+    def goals_for(self, item: Item, changed: Specification[Any]) -> dict[str, Term]:
+        """The claims about a changed action, each with what may be assumed for it.
 
         Guards are assumed for every claim but well-definedness, which speaks of the guards' own reads too; the others
         assume well-definedness.
         """
-        changed = self.spec.with_body(item, function)
         generator = self.generator.with_spec(changed)
         wd, *rest = generator.of_action(changed.action(item.name))
         rest = [o for o in rest if not o.frame]
         assumed = [*rest[0].hypotheses[len(generator.known) :], wd.goal] if rest else []
-        goals = {wd.about: wd.goal} | {o.about: _under(assumed, o.goal) for o in rest}
-        return changed, list(goals), script(self.printer.fork(), generator.known, goals)
+        return {wd.about: wd.goal} | {o.about: _under(assumed, o.goal) for o in rest}
 
-    def kill(self, item: Item, mutant: Mutant, thorough: bool = False) -> Kill:
-        """Every claim about the action that the mutant breaks at these sizes.
+    def run(self, item: Item, mutant: Mutant, thorough: bool = False) -> Kill:
+        """Claims that the mutant breaks in sampled states: by a step, or claims about a state that speak of it.
 
         Claims about states are tried while no other mutant has broken them, or until this one has broken something;
         `thorough` tries them all.
         """
         kill = Kill(mutant.label, item.name, mutant.line)
-        changed, names, text = self.script_for(item, mutant.function)
-        answers = solve_each(text, names, LONG_LIMIT)
+        changed = self.spec.with_body(item, mutant.function)
         twin = changed.action(item.name)
-        for name in names:
-            answer = answers[name]
-            if answer.model is not None and name not in kill.broken:
-                self._confirm(kill, changed, twin, answer)
+        self._run_in_samples(kill, changed, item, twin)
         for state in () if kill.broken and not thorough else self.samples():
             self._try_theorems(kill, changed, twin, state, thorough)
+            if kill.broken and not thorough:
+                break
         return kill
+
+    def search(self, item: Item, mutant: Mutant, kill: Kill, aims: set[str]) -> None:
+        """Have the solver look for steps that break the `aims`, claims still to be broken; for any where none is yet."""
+        changed = self.spec.with_body(item, mutant.function)
+        twin = changed.action(item.name)
+        goals = self.goals_for(item, changed)
+        self._ask(kill, changed, twin, {name: goals[name] for name in goals if name in aims})
+        if not kill.broken:
+            self._ask(kill, changed, twin, {name: goals[name] for name in goals if name not in aims}, aims=False)
+
+    def _ask(
+        self, kill: Kill, changed: Specification[Any], twin: Item, goals: dict[str, Term], aims: bool = True
+    ) -> None:
+        """Have the solver look for a step that breaks each of some claims, or any of them."""
+        wanted = {name: goal for name, goal in goals.items() if name not in kill.broken and goal is not TRUE}
+        if not wanted:
+            return
+        text = script(self.printer.fork(), self.generator.known, {**wanted, "": TRUE})  # always with switches
+        for name, answer in solve_each(text, list(wanted), LONG_LIMIT):
+            if answer.model is not None and name not in kill.broken:
+                self._confirm(kill, changed, twin, answer)
+                if not aims:
+                    return
+
+    def _run_in_samples(self, kill: Kill, changed: Specification[Any], item: Item, twin: Item) -> None:
+        """Run the changed action in sampled states, first with what the action itself would refuse."""
+        more = MORE_STEPS
+        with changed.active():
+            for state in self.samples():
+                before = set(allowed(self.spec, item, state))
+                wrong: list[tuple[Any, ...]] = []
+                now = list(allowed(changed, twin, state, ill_defined=wrong.append))
+                for arguments in [*wrong[:1], *sorted(now, key=before.__contains__)[:2]]:
+                    outcome = run(changed, twin, state, arguments)
+                    broken = broken_by(changed, twin, state, arguments, outcome)
+                    more -= bool(broken)
+                    for name in broken:
+                        kill.broken.setdefault(name, show_call(twin.name, twin.parameters, arguments))
+                    if more < 0:
+                        return
 
     def kill_initial(self, mutant: Mutant) -> Kill:
         """Every claim about the initial state that a mutant of the initializer breaks, whatever was there before."""
@@ -86,7 +129,7 @@ class Killer:
         goals = {o.about: o.goal for o in generator.of_initial()}
         real = [term for _, term in generator.rosters]
         text = script(Printer(self.sizes), [*generator.least, *real], goals)
-        for answer in solve_each(text, list(goals), LONG_LIMIT).values():
+        for _, answer in solve_each(text, list(goals), LONG_LIMIT):
             if answer.model is not None:
                 before = state_of(changed, self.sizes, answer.model)
                 outcome = run(changed, changed.initializer, before, ())
@@ -95,13 +138,9 @@ class Killer:
         return kill
 
     def samples(self) -> list[Any]:
-        """Reachable states of a smaller instance, for the claims that no single step breaks."""
+        """Reachable states, found by a random walk that is the same every time."""
         if not self._samples:
-            given = any(not isinstance(size, int) for size in self.sizes.values())
-            smaller = self.sizes if given else {name: max(2, size - 1) for name, size in self.sizes.items()}
-            explorer = Explorer(self.spec, smaller, SAMPLES)
-            explorer.run(check=False)
-            self._samples = explorer.seen
+            self._samples = walk(self.spec, self.sizes)
         return self._samples
 
     def _confirm(self, kill: Kill, changed: Specification[Any], twin: Item, answer: Answer) -> None:
@@ -128,19 +167,47 @@ class Killer:
                 continue
             if not _concerns(changed, claim, twin):
                 continue
-            for arguments in argument_tuples(changed, state, claim.parameters):
+            for arguments in worth_asking(changed, claim, state):
                 if not holds(changed, claim, state, *arguments):
                     kill.broken[name] = show_call(claim.name, claim.parameters, arguments)
                     self.missing.discard(name)
                     break
 
 
+def walk(spec: Specification[Any], sizes: dict[str, Any], count: int = SAMPLES) -> list[State]:
+    """Different reachable states of an instance, on random walks of a few steps each from the initial state."""
+    draw = random.Random(0)
+    try:
+        first = spec.initial(**sizes)
+    except IllDefined:
+        return []
+    found = {first.key(): first}
+    state = first
+    for steps in range(1, 6 * count):
+        if len(found) >= count:
+            break
+        if steps % RESTART == 0:
+            state = first
+        item = draw.choice(spec.actions)
+        choices = list(allowed(spec, item, state))
+        if choices:
+            after = state.copy()
+            item.effects(after, *draw.choice(choices))
+            state = found.setdefault(after.key(), after)
+    return list(found.values())
+
+
 def _concerns(spec: Specification[Any], claim: Any, action: Item) -> bool:
     """Does a claim about states speak of this action, or of no action at all?"""
     if claim.kind == "batch":
         return bool(claim.batch.item.name == action.name)
-    called = {node.id for node in ast.walk(parse(claim.function)) if isinstance(node, ast.Name)}
+    called = _names_in(claim.function)
     return action.name in called or called.isdisjoint(item.name for item in spec.actions)
+
+
+@cache
+def _names_in(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(node.id for node in ast.walk(parse(function)) if isinstance(node, ast.Name))
 
 
 def _state_claims(spec: Specification[Any]) -> list[Any]:

@@ -9,18 +9,26 @@ from __future__ import annotations
 import ast
 import itertools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import CodeType
 from typing import Any
 
-from poolproof.spec.language import IllDefined, Item, Parameter, Refused, Specification, State, fields_of, logic
+from poolproof.proofs.arguments import allowed, largest, values, worth_asking
+from poolproof.spec.language import IllDefined, Item, Parameter, Refused, Specification, State, logic
 from poolproof.spec.language.sorts import is_enumeration, is_id
 from poolproof.spec.language.source import is_guard, parse, statements
 from poolproof.spec.language.state import nested_sizes
 from poolproof.spec.language.symbolic import SymbolicState
 from poolproof.spec.language.terms import fields_read
+
+
+EVERY_STEP = 6_000
+"""So many steps are checked one and all; after them, those that lead to a new state."""
+
+EVERY_STATE = 600
+"""In so many states all theorems are tried, besides the invariants; after them, those whose premise was never met."""
 
 
 @dataclass
@@ -76,18 +84,6 @@ def claim_name(claim: Any) -> str:
     return f"{claim.batch.name}/{claim.name}" if claim.kind == "batch" else str(claim.name)
 
 
-def values(spec: Specification[Any], state: State, parameter: Parameter) -> Sequence[Any]:
-    """The values that a small instance tries for a parameter: all ids of the kind and one beyond on either side."""
-    if parameter.sort in spec.samples:
-        return spec.samples[parameter.sort]
-    if is_id(parameter.sort):
-        size = _largest(state, parameter.sort)
-        return range(-1, 2 if size is None else size + 1)
-    if is_enumeration(parameter.sort):
-        return list(parameter.sort)
-    return (False, True) if parameter.sort is bool else range(-1, 4)
-
-
 def sampled(spec: Specification[Any], state: State) -> dict[str, bool]:
     """The unbounded sorts of parameters, of which an instance tries only some values, and whether that is declared.
 
@@ -96,24 +92,10 @@ def sampled(spec: Specification[Any], state: State) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for parameter in (p for item in spec.actions for p in item.parameters):
         sort = parameter.sort
-        if sort is int or (is_id(sort) and _largest(state, sort) is None):
+        if sort is int or (is_id(sort) and largest(state, sort) is None):
             tried = ", ".join(str(int(value)) for value in values(spec, state, parameter))
             found[f"{sort.__name__} from {{{tried}}}"] = sort in spec.samples
     return found
-
-
-def _largest(state: State, sort: Any) -> int | None:
-    """How many ids of a kind there are, where there are most of them; None where the kind has no size."""
-    parts = [getattr(state, f.name) for f in fields_of(type(state)) if f.kind == "component"]
-    sizes = [size for size in (_largest(part, sort) for part in parts) if size is not None]
-    return max([*sizes, len(state.all(sort))] if sort in state._domains else sizes, default=None)
-
-
-def argument_tuples(
-    spec: Specification[Any], state: State, parameters: Sequence[Parameter]
-) -> Iterator[tuple[Any, ...]]:
-    """All arguments that a small instance tries."""
-    return itertools.product(*(values(spec, state, p) for p in parameters))
 
 
 def show_call(name: str, parameters: Sequence[Parameter], arguments: Sequence[Any]) -> str:
@@ -125,8 +107,16 @@ def show_call(name: str, parameters: Sequence[Parameter], arguments: Sequence[An
 class Explorer:
     """Breadth-first search over one instance of a specification."""
 
-    def __init__(self, spec: Specification[Any], sizes: dict[str, Any], limit: int = 200_000) -> None:
+    def __init__(
+        self,
+        spec: Specification[Any],
+        sizes: dict[str, Any],
+        limit: int = 200_000,
+        canonical: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """`canonical` gives equal keys to states that differ in names only; the state itself by default."""
         self.spec = spec
+        self.key_of = canonical or (lambda state: state.key())
         self.limit = limit
         self.result = Exploration(sizes)
         self.parents: dict[Any, tuple[Any, str]] = {}
@@ -152,24 +142,24 @@ class Explorer:
             blank = spec.state.blank(**nested_sizes(result.sizes))
             result.broken.append(Found("init/is_well_defined", [], blank))
             return result
-        self.parents[first.key()] = (None, "")
-        queue: deque[tuple[Any, State]] = deque([(first.key(), first)])
+        start = self.key_of(first)
+        self.parents[start] = (None, "")
+        queue: deque[tuple[Any, State]] = deque([(start, first)])
         while queue:
             key, state = queue.popleft()
             result.states += 1
             self.seen.append(state)
             for item in spec.actions:
                 for after in self._steps(item, state, key, check):
-                    queue.append((after.key(), after))
+                    queue.append((self.key_of(after), after))
             if check:
                 self._check_state(state, key)
         return result
 
     def _steps(self, item: Item, state: State, key: Any, check: bool) -> Iterator[State]:
         """The new states that one action leads to."""
-        candidates = argument_tuples(self.spec, state, item.parameters)
-        allowed = self._allowed_now[item.name] = [c for c in candidates if self._allowed(item, state, key, c)]
-        for arguments in allowed:
+        self._allowed_now[item.name] = list(self._allowed(item, state, key))
+        for arguments in self._allowed_now[item.name]:
             after, label = state.copy(), show_call(item.name, item.parameters, arguments)
             try:
                 item.effects(after, *arguments)
@@ -179,40 +169,46 @@ class Explorer:
             self.result.steps += 1
             if item.name not in self.result.enabled:
                 self.result.enabled[item.name] = [*self.trace_to(key), label]
-            if check:
+            found = self.key_of(after)
+            is_new, every = found not in self.parents, self.result.steps <= EVERY_STEP
+            if check and (is_new or every):
                 self._check_step(item, state, after, arguments, key, label)
-            if after.key() in self.parents:
-                for claim in self._on_ghosts if check else ():  # a known state, but its ghosts may be new
+            if not is_new:
+                for claim in self._on_ghosts if check and every else ():  # a known state, but its ghosts may be new
                     self._check(claim.name, claim, key, label, after, after)
                 continue
             if len(self.parents) >= self.limit:
                 self.result.complete = False
                 continue
-            self.parents[after.key()] = (key, label)
+            self.parents[found] = (key, label)
             yield after
 
-    def _allowed(self, item: Item, state: State, key: Any, arguments: tuple[Any, ...]) -> bool:
-        try:
-            item.guards(state, *arguments)
-        except Refused as refusal:
+    def _allowed(self, item: Item, state: State, key: Any) -> Iterator[tuple[Any, ...]]:
+        """The arguments with which an action is enabled; refusals, and reads outside a table, are noted."""
+        lines = self.result.refused[item.name]
+
+        def refused(refusal: Refused) -> None:
             at = refusal.__traceback__
             assert at is not None
             assert at.tb_next is not None
-            self.result.refused[item.name].add(at.tb_next.tb_lineno)
-            return False
-        except IllDefined:
+            lines.add(at.tb_next.tb_lineno)
+
+        def ill_defined(arguments: tuple[Any, ...]) -> None:
             label = show_call(item.name, item.parameters, arguments)
             self._report(f"{item.name}/is_well_defined", key, label, state)
-            return False
-        return True
+
+        return allowed(self.spec, item, state, refused, ill_defined)
 
     def _check_state(self, state: State, key: Any) -> None:
         for claim in self.spec.invariants:
             self._check(claim.name, claim, key, "", state, state)
+        every = self.result.states <= EVERY_STATE
         for claim in self.spec.theorems:
-            for arguments in argument_tuples(self.spec, state, claim.parameters):
+            if not every and claim.name in self.result.premises:
+                continue
+            for arguments in worth_asking(self.spec, claim, state):
                 self._check(claim.name, claim, key, "", state, state, *arguments)
-        for batch in self.spec.batches:
+        for batch in self.spec.batches if every else ():
             others = list(values(self.spec, state, batch.item.parameters[batch.position]))
             for fact in batch.facts():
                 for first, other in itertools.product(self._allowed_now[batch.item.name], others):

@@ -347,14 +347,19 @@ class Run:
         if seen["broken"]:
             first = seen["broken"][0]
             result.grade, result.note = grades.REFUTED, f"{first['claim']} after {'; '.join(first['trace'])}"
-        elif seen["gaps"]:
-            result.note = "; ".join(seen["gaps"])
+        elif self._gaps():
+            result.note = "; ".join(self._gaps())
         elif not seen["control"] and any(twin.action for twin in self.subject.twins):
             result.note = "nothing is broken, but neither was the planted fault found that it looks for as a control"
         else:
             whole = seen["complete"] and all(seen["sampled"].values())
             result.grade = grades.EXHAUSTED if whole else grades.EXPLORED
         return result
+
+    def _gaps(self) -> list[str]:
+        """What no instance witnessed."""
+        missing = [seen["gaps"] for _, seen in self.explored]
+        return [gap for gap in missing[0] if all(gap in gaps for gaps in missing)] if missing else []
 
     def _coverage(self, sizes: dict[str, int], seen: dict[str, Any]) -> dict[str, Any]:
         """What was reached: states, and for each action its shortest trace and how many of its guards said no."""

@@ -91,7 +91,7 @@ class Printer:
     def _table(self, version: Version) -> str:
         name = field_name(version.field)
         value = self.sort(version.value_sort)
-        if self.sizes is not None and version.field in self.sizes:
+        if self.sizes is not None and self.sizes.get(version.field):
             body = _cases("key!", [literal(item) for item in self.sizes[version.field]])
             return self._declare(name, f"(define-fun {name} ((key! Int)) {value} {body})")
         keys = " ".join(self.sort(sort) for sort in version.key_sorts)
@@ -153,6 +153,7 @@ class Printer:
             return self.constant(argument_name(args[0]), term.sort)
         if op == "field":
             if self.sizes is not None and args[0] in self.sizes:
+                self.sort(term.sort)
                 return literal(self.sizes[args[0]])
             return self.constant(field_name(args[0]), term.sort)
         if op == "as":
@@ -201,6 +202,7 @@ class Printer:
     def _base_read(self, version: Version, keys: tuple[str, ...]) -> str:
         given = None if self.sizes is None else self.sizes.get(version.field)
         if given is not None and keys[0].isdigit() and int(keys[0]) < len(given):
+            self.sort(version.value_sort)
             return literal(given[int(keys[0])])
         return f"({self._table(version)} {' '.join(keys)})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -64,8 +65,8 @@ def solve(text: str, limit: int) -> Answer:
     return Answer("unknown", solver.reason_unknown(), resources=spent)
 
 
-def solve_each(text: str, names: list[str], limit: int) -> dict[str, Answer]:
-    """Run Z3 on one script with a switch `fails NAME` for each goal; one answer for each.
+def solve_each(text: str, names: list[str], limit: int) -> Iterator[tuple[str, Answer]]:
+    """Run Z3 on one script with a switch `fails NAME` for each goal; one answer for each, as it is asked for.
 
     Raises:
         KeyError: a name has no switch in the script.
@@ -76,9 +77,7 @@ def solve_each(text: str, names: list[str], limit: int) -> dict[str, Answer]:
     solver = z3.Solver(ctx=context)
     solver.set("rlimit", limit)
     solver.from_string(text)
-    answers = {}
     for name in names:
         verdict = solver.check(z3.Bool(f"fails {name}", context))
         model = Model(solver.model()) if verdict == z3.sat else None
-        answers[name] = Answer(str(verdict), model=model)
-    return answers
+        yield name, Answer(str(verdict), model=model)

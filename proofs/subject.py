@@ -53,6 +53,7 @@ class Subject:
         mutant_sizes: sizes at which mutants are refuted; later ones are tried for what the first leaves open.
         explore_sizes: the instances whose every reachable state is visited.
         explore_limit: where an instance has more states than this, the grade is EXPLORED, not EXHAUSTED.
+        canonical: gives states that differ in names only one key, by which the explorer tells them apart.
         redundant: mutants that no claim can see, with the reason (patterns over the mutant's label).
         implied: (action, claim) pairs that no mutant of that action breaks, with the reason (patterns over
             "action/claim").
@@ -64,6 +65,7 @@ class Subject:
     mutant_sizes: tuple[dict[str, int], ...] = ()
     explore_sizes: tuple[dict[str, int], ...] = ()
     explore_limit: int = 20_000
+    canonical: Callable[[Any], Any] | None = None
     redundant: Mapping[str, str] = field(default_factory=dict)
     implied: Mapping[str, str] = field(default_factory=dict)
     ref: str = ""
@@ -78,7 +80,10 @@ class Subject:
         return next((why for pattern, why in table.items() if fnmatchcase(key, pattern)), "")
 
 
-SHIPPED = {"slots": "poolproof.proofs.slots:SUBJECT"}
+SHIPPED = {
+    "slots": "poolproof.proofs.slots:SUBJECT",
+    "buffer": "poolproof.proofs.buffer:SUBJECT",
+}
 
 
 def default_sizes(spec: Specification[Any]) -> dict[str, int]:

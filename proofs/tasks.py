@@ -95,17 +95,24 @@ def control_task(where: Where, action: str) -> dict[str, Any]:
         return _initial_controls(subject)
     item = subject.spec.action(action)
     found = mutants(subject.spec, item)
-    twins = [Mutant(action, t.name, parse(t.function).lineno, t.function) for t in subject.twins if t.action == action]
+    aims = _aims(subject, action)
     kills: dict[str, Kill] = {}
     planted: dict[str, Kill] = {}
     for sizes in subject.mutant_sizes:
         killer = Killer(subject.spec, sizes)
         for mutant in found:
-            _merge(kills, mutant.label, killer.kill(item, mutant))
-        for twin in twins:
-            _merge(planted, twin.name, killer.kill(item, twin, thorough=True))
-        broken = {name for kill in kills.values() for name in kill.broken}
-        if _aims(subject, action) <= broken and all(kill.broken for kill in kills.values()):
+            _merge(kills, mutant.label, killer.run(item, mutant))
+            aims -= set(kills[mutant.label].broken)
+        for mutant in found:
+            if aims or not kills[mutant.label].broken:
+                killer.search(item, mutant, kills[mutant.label], aims)
+                aims -= set(kills[mutant.label].broken)
+        for twin in (t for t in subject.twins if t.action == action):
+            planted_as = Mutant(action, twin.name, parse(twin.function).lineno, twin.function)
+            _merge(planted, twin.name, killer.run(item, planted_as, thorough=True))
+            if not set(twin.refutes) <= set(planted[twin.name].broken):
+                killer.search(item, planted_as, planted[twin.name], set(twin.refutes))
+        if not aims and all(kill.broken for kill in kills.values()):
             break
     return {"mutants": [asdict(k) for k in kills.values()], "twins": {name: asdict(k) for name, k in planted.items()}}
 
@@ -147,14 +154,14 @@ def explore_task(where: Where, sizes: dict[str, int]) -> dict[str, Any]:
     """Visit every reachable state of one instance; as a control, find the first planted fault in a smaller one."""
     subject = subject_of(where)
     start = time.perf_counter()
-    seen = Explorer(subject.spec, sizes, subject.explore_limit).run()
+    seen = Explorer(subject.spec, sizes, subject.explore_limit, subject.canonical).run()
     control = ""
     if any(twin.action for twin in subject.twins):
         twin = next(twin for twin in subject.twins if twin.action)
         faulty = subject.spec.with_body(subject.spec.action(twin.action), twin.function)
         given = any(not isinstance(size, int) for size in sizes.values())
         small = sizes if given else {name: max(2, size - 2) for name, size in sizes.items()}
-        broken = Explorer(faulty, small, subject.explore_limit).run().broken
+        broken = Explorer(faulty, small, subject.explore_limit, subject.canonical).run().broken
         control = f"{twin.name}: {broken[0].claim} after {'; '.join(broken[0].trace)}" if broken else ""
     return {
         "states": seen.states,

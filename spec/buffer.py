@@ -139,11 +139,15 @@ def offset(pool: Buffer, k: SubPool, page: Page) -> Int:
 
 
 @define
+def position(pool: Buffer, k: SubPool, page: Page, byte: Byte) -> Int:
+    """Which byte of the page this byte of the buffer is, counted from 0."""
+    return byte - START - offset(pool, k, page)
+
+
+@define
 def is_in_page(pool: Buffer, k: SubPool, page: Page, byte: Byte) -> Bool:
     """Is this byte one of the page's?"""
-    return and_(
-        offset(pool, k, page) <= byte - START, byte - START < offset(pool, k, page) + pool.page_bytes[k]
-    )
+    return and_(position(pool, k, page, byte) >= 0, position(pool, k, page, byte) < pool.page_bytes[k])
 
 
 @define
@@ -188,7 +192,6 @@ def is_frontier(pool: Buffer, k: SubPool, page: Page) -> Bool:
 def fits(pool: Buffer, k: SubPool, page: Page) -> Bool:
     """Are the page's bytes above the sink, inside the buffer, and clear of every other sub-pool, on the right side?"""
     return and_(
-        pool.all(Page).has(page),
         pool.sink_bytes <= offset(pool, k, page),
         offset(pool, k, page) + pool.page_bytes[k] <= pool.total,
         forall(
@@ -284,7 +287,7 @@ def the_ends_are_in_place(pool: Buffer) -> Bool:
 @initial
 def create(pool: Buffer) -> None:
     """Every extent is empty, every id unmapped; the bytes are whatever they were."""
-    pool.first.relabel(lambda k: ite(k == UP_END, pool.bottom, lambda: ite(is_down_end(pool, k), pool.top, PARKED)))
+    pool.first.relabel(lambda k: ite(is_float(pool, k), PARKED, lambda: ite(k == UP_END, pool.bottom, pool.top)))
     pool.last.relabel(lambda k: pool.first[k])
     pool.physical.relabel(lambda k, v: ite(v == SINK, SINK_PAGE, UNMAPPED))
     pool.virtual.relabel(lambda k, page: ite(page == SINK_PAGE, SINK, NO_ID))
@@ -310,7 +313,7 @@ def bind_frontier(pool: Buffer, k: SubPool, v: Virtual, page: Chosen[Page]) -> N
     pool.physical[k, v] = page
     pool.virtual[k, page] = v
     pool.bound[k] += 1
-    pool.place.relabel(lambda b: b - START - offset(pool, k, page), where=lambda b: and_(pool.zeroed[k], is_in_page(pool, k, page, b)))
+    pool.place.relabel(lambda b: position(pool, k, page, b), where=lambda b: and_(pool.zeroed[k], is_in_page(pool, k, page, b)))
     pool.memory.relabel(lambda b: ZEROED, where=lambda b: and_(pool.zeroed[k], is_in_page(pool, k, page, b)))
     pool.written[k, v] = ite(pool.zeroed[k], ZEROED, UNKNOWN)
 
@@ -327,7 +330,7 @@ def bind_hole(pool: Buffer, k: SubPool, v: Virtual, page: Chosen[Page]) -> None:
     pool.physical[k, v] = page
     pool.virtual[k, page] = v
     pool.bound[k] += 1
-    pool.place.relabel(lambda b: b - START - offset(pool, k, page), where=lambda b: and_(pool.zeroed[k], is_in_page(pool, k, page, b)))
+    pool.place.relabel(lambda b: position(pool, k, page, b), where=lambda b: and_(pool.zeroed[k], is_in_page(pool, k, page, b)))
     pool.memory.relabel(lambda b: ZEROED, where=lambda b: and_(pool.zeroed[k], is_in_page(pool, k, page, b)))
     pool.written[k, v] = ite(pool.zeroed[k], ZEROED, UNKNOWN)
 
@@ -438,7 +441,7 @@ def write(pool: Buffer, k: SubPool, v: Virtual, stamp: Int) -> None:
     require(pool.all(SubPool).has(k))
     require(stamp > ZEROED)
     page = translate(pool, k, v)
-    pool.place.relabel(lambda b: b - START - offset(pool, k, page), where=lambda b: is_in_page(pool, k, page, b))
+    pool.place.relabel(lambda b: position(pool, k, page, b), where=lambda b: is_in_page(pool, k, page, b))
     pool.memory.relabel(lambda b: stamp, where=lambda b: is_in_page(pool, k, page, b))
     pool.written.relabel(lambda j, u: stamp, where=lambda j, u: and_(j == k, u == v))
 
@@ -446,8 +449,8 @@ def write(pool: Buffer, k: SubPool, v: Virtual, stamp: Int) -> None:
 @action
 def clear(pool: Buffer) -> None:
     """Back to the initial state; only metadata changes, no byte is touched, and every tenancy ends."""
-    pool.tenancy.relabel(lambda k, v: pool.tenancy[k, v] + 1, where=lambda k, v: is_live(pool, k, v))
-    pool.first.relabel(lambda k: ite(k == UP_END, pool.bottom, lambda: ite(is_down_end(pool, k), pool.top, PARKED)))
+    pool.tenancy.relabel(lambda k, v: pool.tenancy[k, v] + 1, where=lambda k, v: and_(v != SINK, pool.physical[k, v] != UNMAPPED))
+    pool.first.relabel(lambda k: ite(is_float(pool, k), PARKED, lambda: ite(k == UP_END, pool.bottom, pool.top)))
     pool.last.relabel(lambda k: pool.first[k])
     pool.physical.relabel(lambda k, v: ite(v == SINK, SINK_PAGE, UNMAPPED))
     pool.virtual.relabel(lambda k, page: ite(page == SINK_PAGE, SINK, NO_ID))
@@ -682,7 +685,7 @@ def what_is_read_is_what_was_written(pool: Buffer) -> Bool:
                     ),
                     and_(
                         pool.memory[b] == pool.written[k, v],
-                        pool.place[b] == b - START - offset(pool, k, pool.physical[k, v]),
+                        pool.place[b] == position(pool, k, pool.physical[k, v], b),
                     ),
                 ),
             ),
@@ -780,6 +783,37 @@ def a_window_owns_no_ids(pool: Buffer, w: SubPool, v: Virtual, page: Page) -> Bo
             lambda: not_(is_live(pool, pool.id_owner[w], v)),
         ),
         lambda: and_(not_(enabled(bind_frontier, pool, w, v, page)), not_(enabled(bind_hole, pool, w, v, page))),
+    )
+
+
+@theorem("I9", "I11")
+def whatever_fits_can_be_bound(pool: Buffer, k: SubPool, v: Virtual, page: Page) -> Bool:
+    """I9, I11: an own id without a page, or for a window a live id of its owner, is refused no page that fits."""
+    return implies(
+        and_(
+            pool.all(SubPool).has(k),
+            lambda: pool.all(Virtual).has(v),
+            lambda: v != SINK,
+            lambda: v - SINK < pool.ids[k],
+            lambda: pool.physical[k, v] == UNMAPPED,
+            lambda: or_(pool.id_owner[k] == k, is_live(pool, pool.id_owner[k], v)),
+        ),
+        lambda: and_(
+            iff(enabled(bind_frontier, pool, k, v, page), and_(is_frontier(pool, k, page), fits(pool, k, page))),
+            iff(
+                enabled(bind_hole, pool, k, v, page),
+                and_(pool.all(Page).has(page), lambda: pool.holes[k].has(page)),
+            ),
+        ),
+    )
+
+
+@theorem("I11")
+def whatever_fits_can_be_taken(pool: Buffer, k: SubPool, page: Page) -> Bool:
+    """I11: the extent can take its next page exactly where that fits."""
+    return implies(
+        pool.all(SubPool).has(k),
+        lambda: iff(enabled(grow, pool, k, page), and_(is_frontier(pool, k, page), fits(pool, k, page))),
     )
 
 
@@ -1459,6 +1493,7 @@ def a_parked_float_is_empty(pre: Buffer, post: Buffer, k: SubPool) -> Bool:
 def a_write_reaches_its_page_or_the_sink(pre: Buffer, post: Buffer, k: SubPool, v: Virtual, stamp: Int) -> Bool:
     """I9, I22: every byte of the id's page holds the write; where the id has none, only the sink's bytes change."""
     return and_(
+        stamp != ZEROED,
         forall(
             pre.all(Byte),
             lambda b: implies(is_in_page(pre, k, translate(pre, k, v), b), post.memory[b] == stamp),
@@ -1516,5 +1551,5 @@ SPEC = Specification(
     name="buffer",
     state=Buffer,
     at_least={"sub_pools": 1, "pages": 1, "virtual_ids": 1},
-    samples={int: (1,)},
+    samples={int: (0, 1)},
 )

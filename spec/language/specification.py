@@ -251,7 +251,8 @@ class Specification(Generic[S]):
             SpecError: it is changed otherwise.
         """
         for name, spec in self.components.items():
-            allowed = [(other, f"{name}.") for other in ([spec.initializer] if item.kind == "initial" else spec.actions)]
+            meant = [spec.initializer] if item.kind == "initial" else spec.actions
+            allowed = [(other, f"{name}.") for other in meant]
             changed = [write for write in trace.writes if write.field.startswith(f"{name}.")]
             direct = [write.field for write in changed if not any(by in allowed for by in write.by)]
             if direct:

@@ -209,7 +209,8 @@ def fields_of(cls: type[State]) -> tuple[Field, ...]:
     for f in found:
         if hasattr(State, f.name):
             raise SpecError(f"{cls.__name__}.{f.name}: the name is taken by the language; choose another")
-        if f.kind in ("map", "roster") and not set(f.keys) <= set(sizes) or not set(f.family) <= set(sizes):
+        keys = {*f.family, *(f.keys if f.kind in ("map", "roster") else ())}
+        if not keys <= set(sizes):
             raise SpecError(f"{cls.__name__}.{f.name}: a table needs a Size[...] of its keys beside it")
     return found
 

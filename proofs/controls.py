@@ -21,8 +21,9 @@ from poolproof.proofs.mutate import Mutant, shifted
 from poolproof.proofs.obligations import Generator
 from poolproof.proofs.smtlib import Printer, script
 from poolproof.proofs.solver import LONG_LIMIT, Answer, solve_each
-from poolproof.spec.language import IllDefined, Item, Specification, State
+from poolproof.spec.language import IllDefined, Item, Specification, State, fields_of
 from poolproof.spec.language.source import parse
+from poolproof.spec.language.state import nested_sizes
 from poolproof.spec.language.terms import TRUE, Term, conjunction
 
 SAMPLES = 150
@@ -177,8 +178,10 @@ class Killer:
 def walk(spec: Specification[Any], sizes: dict[str, Any], count: int = SAMPLES) -> list[State]:
     """Different reachable states of an instance, on random walks of a few steps each from the initial state."""
     draw = random.Random(0)
+    first = spec.state.blank(**nested_sizes(sizes))
+    _litter(first, draw)
     try:
-        first = spec.initial(**sizes)
+        spec.initializer.function(first)
     except IllDefined:
         return []
     found = {first.key(): first}
@@ -195,6 +198,16 @@ def walk(spec: Specification[Any], sizes: dict[str, Any], count: int = SAMPLES) 
             item.effects(after, *draw.choice(choices))
             state = found.setdefault(after.key(), after)
     return list(found.values())
+
+
+def _litter(state: State, draw: random.Random) -> None:
+    """Put something into every table of integers: what a new state finds may be anything."""
+    for f in fields_of(type(state)):
+        table = getattr(state, f.name)
+        if f.kind == "component":
+            _litter(table, draw)
+        elif f.kind == "map" and f.value is int and not f.given:
+            table.relabel(lambda *key: draw.randrange(2, 9))
 
 
 def _concerns(spec: Specification[Any], claim: Any, action: Item) -> bool:

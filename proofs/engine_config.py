@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
@@ -53,7 +54,9 @@ class Table:
         self._asked.append(key)
         value = self._left.pop(key, default)
         if value is _MISSING:
-            raise EngineConfigError(f"{self.where} has no {key}; {remedy or 'add it'}")
+            near = get_close_matches(key, self._left, 1)
+            meant = f"; {near[0]} is not known, did you mean {key}?" if near else f"; {remedy or 'add it'}"
+            raise EngineConfigError(f"{self.where} has no {key}{meant}")
         return value
 
     def number(self, key: str, default: Any = _MISSING, least: int = 1, remedy: str = "") -> int:
@@ -76,7 +79,7 @@ class Table:
             size = Fraction(found[1]) * (_UNITS | _UNITS_OF_TEN).get(found[2], 0)
             value = int(size) if size.denominator == 1 else 0
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.wrong(key, self_or(found, value), wanted)
+            raise self.wrong(key, _as_written(found, value), wanted)
         return value
 
     def text(self, key: str, default: Any = _MISSING, remedy: str = "") -> str:
@@ -122,8 +125,7 @@ class Table:
             raise EngineConfigError(f"{self.where} {key} = {self._left[key]!r} is not known; {meant}")
 
 
-def self_or(found: Any, value: Any) -> Any:
-    """What was written, for an error: the matched text, or the value itself."""
+def _as_written(found: re.Match[str] | None, value: Any) -> Any:
     return found[0] if found else value
 
 
@@ -217,13 +219,29 @@ def _check_pairing(window: SubPool, others: Mapping[str, SubPool]) -> None:
         )
 
 
+@dataclass(frozen=True)
+class _State:
+    """What a checkpoint sub-pool takes over from the states that it holds checkpoints of."""
+
+    layers: int
+    conv_shapes: list[tuple[int, ...]]
+    temporal_shape: tuple[int, int, int]
+    conv_dtype: str
+    temporal_dtype: str
+
+
+def _triple(numbers: tuple[int, ...]) -> tuple[int, int, int]:
+    first, second, third = numbers
+    return first, second, third
+
+
 class _Reader:
     """Makes sub-pools from a model and from tables, with what `[engine]` says for all of them."""
 
     def __init__(self, head: Table) -> None:
         self.head = head
         self.sub_pools: list[SubPool] = []
-        self.states: dict[str, dict[str, Any]] = {}
+        self.states: dict[str, _State] = {}
         index = head.take("index", None)
         self.index = None if index is None else _index(index, "[engine] index")
         self.page_size = head.number("page_size", 0)
@@ -292,20 +310,20 @@ class _Reader:
         self._keep(table, name, kind, layout, page_size=page_size)
 
     def _state(self, table: Table, name: str, kind: str) -> None:
-        state = {
-            "layers": table.number("layers"),
-            "conv_shapes": _conv_shapes(table),
-            "temporal_shape": table.numbers("temporal_shape", 3),
-            "conv_dtype": table.choice("conv_dtype", ITEM_BYTES),
-            "temporal_dtype": table.choice("temporal_dtype", ITEM_BYTES),
-        }
+        state = _State(
+            table.number("layers"),
+            _conv_shapes(table),
+            _triple(table.numbers("temporal_shape", 3)),
+            table.choice("conv_dtype", ITEM_BYTES),
+            table.choice("temporal_dtype", ITEM_BYTES),
+        )
         self.states[name] = state
         layout = shapes.state_layout(
-            state["layers"],
-            state["conv_shapes"],
-            state["temporal_shape"],
-            ITEM_BYTES[state["conv_dtype"]],
-            ITEM_BYTES[state["temporal_dtype"]],
+            state.layers,
+            state.conv_shapes,
+            state.temporal_shape,
+            ITEM_BYTES[state.conv_dtype],
+            ITEM_BYTES[state.temporal_dtype],
             table.number("pad_to", 1),
         )
         self._keep(table, name, kind, layout, per_request=table.number("slots_per_request", 1))
@@ -317,11 +335,11 @@ class _Reader:
             raise table.wrong("of", of, f"it must name a state sub-pool: {known}")
         state = self.states[of]
         layout = shapes.checkpoint_layout(
-            state["layers"],
-            state["conv_shapes"],
-            state["temporal_shape"],
-            ITEM_BYTES[state["conv_dtype"]],
-            ITEM_BYTES[table.choice("scale_dtype", ITEM_BYTES, state["temporal_dtype"])],
+            state.layers,
+            state.conv_shapes,
+            state.temporal_shape,
+            ITEM_BYTES[state.conv_dtype],
+            ITEM_BYTES[table.choice("scale_dtype", ITEM_BYTES, state.temporal_dtype)],
             table.number("pad_to", 1),
         )
         self._keep(table, name, kind, layout, per_request=table.number("slots_per_request", 1, least=0))

@@ -30,6 +30,9 @@ _ENTRIES = {"roster": ("", ".size", ".listed"), "set": ("",)}
 MARGIN = 4
 """How far beyond the numbers of the pinned state and arguments the members of a set are looked for."""
 
+NEAR = 2
+"""How far beyond the ids of its kind a part of a tuple is looked for: pairs over all numbers would be too many."""
+
 
 @dataclass(frozen=True)
 class LoweredOutcome:
@@ -148,6 +151,12 @@ class _PinnedPrinter(Printer):
         self.ranges.append(f"(and (<= {self.window.start} {first}) (<= {end} {self.window.stop}))")
         return [(literal(v), f"(and (<= {first} {literal(v)}) (< {literal(v)} {end}))") for v in self.window]
 
+    def _product(self, left: Term, right: Term, env: dict[Any, str]) -> str:
+        """All is pinned, so a product is what it is; the lemmas of the proofs would leave it open."""
+        if self.sizes is None:
+            return f"(* {self.term(left, env)} {self.term(right, env)})"
+        return super()._product(left, right, env)
+
 
 @dataclass
 class _Question:
@@ -253,12 +262,16 @@ class _Question:
             if f.kind == "roster":
                 asked.append(self._ask_roster(about, f, one, range(len(state.all(f.key)))))
             else:
-                asked.append([self._ask_set(about, f, one)])
+                asked.append([self._ask_set(about, f, one, [self._near(state, sort) for sort in f.keys])])
         for index, entry in enumerate(_ENTRIES[f.kind]):
             yield name + entry, partial(_shown, f, [shapes[index] for shapes in asked])
 
-    def _ask_set(self, about: Any, f: Field, members: Any) -> Callable[[], Any]:
-        tried = list(itertools.product(self.window, repeat=len(f.keys)))
+    def _near(self, state: State, sort: Any) -> range:
+        """Where parts of members are looked for: around the ids of the kind, or where any number of the state is."""
+        return range(-NEAR, len(state.all(sort)) + NEAR) if sort in state._domains else self.window
+
+    def _ask_set(self, about: Any, f: Field, members: Any, near: list[range]) -> Callable[[], Any]:
+        tried = list(itertools.product(*near) if len(near) > 1 else ((key,) for key in self.window))
         for keys in tried:
             self.ask((about, keys), members.has(_literals(f.keys, keys)))
         return lambda: frozenset(_key(keys) for keys in tried if self.value((about, keys)))
@@ -285,7 +298,7 @@ class _Question:
                     f"(declare-fun |fails {switches[-1]}| () Bool)",
                     f"(assert (=> |fails {switches[-1]}| {part}))",
                 ]
-        said = [answer.verdict for answer in solve_each(self._script(lines), switches, LONG_LIMIT).values()]
+        said = [answer.verdict for answer in dict(solve_each(self._script(lines), switches, LONG_LIMIT)).values()]
         known = {("unsat", "sat"): True, ("sat", "unsat"): False}
         return [known.get((said[index], said[index + 1])) for index in range(0, len(said), 2)]
 

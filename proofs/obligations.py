@@ -355,8 +355,8 @@ def count_delta(before: Term, after: Term, writes: Sequence[Write]) -> Term:
     if before.op == "forall":
         each = Trace().fresh(before.args[0].sort)
         inner = count_delta(_for(before, each), _for(after, each), writes)
-        ends = [Term("=", pair, bool) for pair in zip(before.args[1:3], after.args[1:3], strict=True)]
-        return conjunction([*ends, Term("forall", (each, *after.args[1:3], inner), bool)])
+        known = _inside(each, *before.args[1:3])  # of an element that was not in range there was no count
+        return Term("forall", (each, *after.args[1:3], conjunction([known, inner])), bool)
     counter0, variable0, low0, high0, body0 = before.args
     counter1, variable1, low1, high1, body1 = after.args
     tables = fields_read(body0) | fields_read(body1)

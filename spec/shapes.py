@@ -248,17 +248,18 @@ class SubPool:
         return self.layout.page_bytes
 
     def pages_for(self, tokens: int, step_tokens: int) -> int:
-        """Pages or slots that one request of so many tokens holds at its peak.
-
-        A window holds the tokens before a step that are still in it, and those of the step; they may start anywhere in
-        a page, so n tokens touch up to ceil((n - 1) / page_size) + 1 pages.
-        """
+        """Pages or slots that one request of so many tokens holds at its peak."""
         if not self.page_size:
             return self.per_request
         whole = ceil_div(tokens, self.page_size)
-        if not self.window:
-            return whole
-        return min(whole, ceil_div(self.window + step_tokens - 1, self.page_size) + 1)
+        return min(whole, self.window_pages(step_tokens)) if self.window else whole
+
+    def window_pages(self, step_tokens: int) -> int:
+        """Pages that a window can touch during a step: those of its tokens before the step and of the step's own.
+
+        The tokens may start anywhere in a page, so n of them touch up to ceil((n - 1) / page_size) + 1 pages.
+        """
+        return ceil_div(self.window + step_tokens - 1, self.page_size) + 1
 
 
 @dataclass(frozen=True)
@@ -293,9 +294,16 @@ class Buffer:
         """The least page id that may be handed out: the first page above the sink."""
         return ceil_div(self.sink_bytes, sub_pool.page_bytes)
 
-    def demand(self, requests: int, tokens: int) -> tuple[int, ...]:
-        """Pages of each sub-pool that so many requests of so many tokens hold at their peak."""
-        return tuple(requests * sub_pool.pages_for(tokens, self.step_tokens) for sub_pool in self.sub_pools)
+    def demand(self, tokens: int) -> tuple[int, ...]:
+        """Pages of each sub-pool that one request of so many tokens holds at its peak, its checkpoints included."""
+        return tuple(sub_pool.pages_for(tokens, self.step_tokens) for sub_pool in self.sub_pools)
+
+    def starting_demand(self, requests: int) -> tuple[int, ...]:
+        """Pages of each sub-pool that so many requests of one token hold; none of them has a checkpoint yet."""
+        return tuple(
+            0 if sub_pool.kind == "checkpoint" else requests * sub_pool.pages_for(1, self.step_tokens)
+            for sub_pool in self.sub_pools
+        )
 
     def smallest_total(self, demand: Sequence[int]) -> int:
         """The least number of bytes whose sub-pools can hold this demand side by side above the sink."""

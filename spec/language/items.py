@@ -174,8 +174,13 @@ def perform(function: Callable[..., Any], state: Any, *arguments: Any) -> None:
     """Another component's action as part of this one: its guards strengthen these, its effects come first.
 
     A component that only changes in this way keeps its invariants.
+
+    Raises:
+        SpecError: it is no action, so nothing would happen.
     """
     item = item_of(function)
+    if item.kind not in ("action", "initial"):
+        raise SpecError(f"{item.name} is no action; only actions are performed")
     _perform(item, item.function, state, arguments)
 
 

@@ -99,7 +99,8 @@ def show_failures(report: Report, saved: list[Path], console: Console) -> None:
 
 def reproduce(report: Report, result: Result) -> str:
     """The one command that shows this failure again."""
-    spec = f" --spec {report.refs[result.module]}" if result.module in report.refs else ""
+    option = "config" if result.kind == "engine" else "spec"
+    spec = f" --{option} {report.refs[result.module]}" if result.module in report.refs else ""
     only = "" if result.kind == "explore" else f" --only '{result.claim}'"
     return f"poolproof prove{spec}{only} --no-cache"
 

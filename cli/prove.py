@@ -41,6 +41,9 @@ def prove(
     spec: Annotated[
         list[str] | None, typer.Option(help="Prove this specification instead of the shipped ones: module:NAME.")
     ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Prove the layout, index widths and least buffer of the engine in this file.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML report.")] = None,
     second_opinion: Annotated[str, typer.Option(help="Ask a second solver about every claim: cvc5.")] = "",
@@ -56,10 +59,12 @@ def prove(
     _require_second(second_opinion)
     if update_ledger is not None and only:
         raise typer.BadParameter("a ledger is written from a whole run; leave --only out", param_hint="--update-ledger")
+    if config is not None and spec:
+        raise typer.BadParameter("an engine and a specification are proved in two runs", param_hint="--config")
     from poolproof.proofs.prove import Options
 
     options = Options(only=only or (), jobs=jobs, second=second_opinion, use_cache=not no_cache)
-    report = run(options, spec)
+    report = run(options, spec) if config is None else run_engine(options, config)
     if ledger is not None:
         compare(report, ledger)
     saved = save_counterexamples(report, save_dir)
@@ -76,6 +81,8 @@ def prove(
     else:
         from poolproof.cli.proof_text import show
 
+        if config is not None:
+            print(f"only the engine in {config}; the theorems for all sizes are proved by: poolproof prove")
         show(report, saved)
     raise typer.Exit(0 if report.passed else 1)
 
@@ -112,6 +119,18 @@ def run(options: Options, refs: list[str] | None = None) -> Report:
     with live_progress("proving") as progress:
         options.progress = progress
         return engine.prove(subjects, options)
+
+
+def run_engine(options: Options, config: Path) -> Report:
+    """Decide the obligations of the engine that a file describes."""
+    from poolproof.proofs.engine import EngineOptions, prove_engine
+    from poolproof.proofs.engine_config import read_engine
+
+    engine = read_engine(config)
+    with live_progress("proving") as progress:
+        report = prove_engine(engine, EngineOptions(only=options.only, second=options.second, progress=progress))
+    report.refs[engine.name] = str(config)
+    return report
 
 
 def _load(ref: str) -> Subject:

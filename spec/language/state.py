@@ -54,7 +54,7 @@ class State(metaclass=_StateMeta):
     _domains: dict[Any, IdRange[Any]]
 
     def all(self, sort: type[K]) -> IdRange[K]:
-        """All ids of a kind that this state sizes."""
+        """All ids of a kind that this state, or a component of it, sizes."""
         return self._domains[sort]
 
     @classmethod
@@ -77,7 +77,11 @@ class State(metaclass=_StateMeta):
                 raise SpecError(f"{cls.__name__}.{f.name} is {sizes[f.name]}; a size is never negative")
             state._domains[f.key] = IdRange(sizes[f.name])
             setattr(state, f.name, sizes[f.name])
-        for f in (f for f in described if f.kind != "size"):
+        for f in (f for f in described if f.kind == "component"):
+            part = _blank_value(f, state, sizes)
+            state._domains = {**part._domains, **state._domains}
+            setattr(state, f.name, part)
+        for f in (f for f in described if f.kind not in ("size", "component")):
             setattr(state, f.name, _blank_value(f, state, sizes))
         return state
 
@@ -204,15 +208,23 @@ def fields_of(cls: type[State]) -> tuple[Field, ...]:
     hints = get_type_hints(cls, include_extras=True)
     found = tuple(_field(cls, name, hint) for name, hint in hints.items() if not name.startswith("_"))
     sizes = [f.key for f in found if f.kind == "size"]
+    known = {*sizes, *(sort for f in found if f.kind == "component" for sort in sized(f.value))}
     if len(set(sizes)) < len(sizes):
         raise SpecError(f"{cls.__name__}: two sizes count the same kind of id; put them in components of their own")
     for f in found:
         if hasattr(State, f.name):
             raise SpecError(f"{cls.__name__}.{f.name}: the name is taken by the language; choose another")
         keys = {*f.family, *(f.keys if f.kind in ("map", "roster") else ())}
-        if not keys <= set(sizes):
+        if not keys <= known:
             raise SpecError(f"{cls.__name__}.{f.name}: a table needs a Size[...] of its keys beside it")
     return found
+
+
+@cache
+def sized(cls: type[State]) -> frozenset[Any]:
+    """The kinds of id that a state or a component of it sizes."""
+    own = {f.key for f in fields_of(cls) if f.kind == "size"}
+    return frozenset(own.union(*(sized(f.value) for f in fields_of(cls) if f.kind == "component")))
 
 
 def names_of(cls: type[State], kind: str, prefix: str = "") -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from poolproof.spec.language import tracing
 from poolproof.spec.language.errors import NotBoolean, SortMismatch, SpecError
-from poolproof.spec.language.state import Field, State, fields_of
+from poolproof.spec.language.state import Field, State, fields_of, sized
 from poolproof.spec.language.terms import FALSE, TRUE, Term, Version, conjunction, describe, lift, name_of
 
 
@@ -456,10 +456,14 @@ class SymbolicState:
         trace.wrote(self._prefix + f.name, key, f.kind == "map")
 
     def all(self, sort: Any) -> SymbolicIds:
-        """All ids of a kind that this state sizes."""
+        """All ids of a kind that this state, or a component of it, sizes."""
         for f in fields_of(self._cls):
             if f.kind == "size" and f.key is sort:
                 return SymbolicIds(sort, lift(sort(0), sort), _as_id(self.get(f.name), sort))
+        for f in fields_of(self._cls):
+            if f.kind == "component" and sort in sized(f.value):
+                inner: SymbolicState = getattr(self, f.name)
+                return inner.all(sort)
         raise SpecError(f"{self._cls.__name__} has no Size[{name_of(sort)}]")
 
     def _described(self, name: str) -> Field:

@@ -73,8 +73,14 @@ class Obligation:
 
 
 def _parts(goal: Term) -> list[Term]:
-    """The conjuncts of a goal, those of conjunctions in it included."""
-    return [part for arg in goal.args for part in _parts(arg)] if goal.op == "and" else [goal]
+    """The conjuncts of a goal, those under `forall` and behind a premise included."""
+    if goal.op == "and":
+        return [part for arg in goal.args for part in _parts(arg)]
+    if goal.op == "forall":
+        return [Term("forall", (*goal.args[:3], part), bool) for part in _parts(goal.args[3])]
+    if goal.op == "=>":
+        return [Term("=>", (goal.args[0], part), bool) for part in _parts(goal.args[1])]
+    return [goal]
 
 
 def symbolic_fact(term: Term) -> Term:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from poolproof.spec.language.errors import IllDefined
 
 K = TypeVar("K", bound=int)
+Key = TypeVar("Key")
 V = TypeVar("V")
 
 
@@ -30,15 +31,21 @@ class IdRange(Generic[K]):
         return self.size
 
 
-class Map(dict[K, V], Generic[K, V]):
+class Map(dict[Key, V], Generic[Key, V]):
     """A total table over all ids of one kind, or all tuples of some. Reads and writes outside it raise `IllDefined`."""
 
     __slots__ = ()
 
-    def __missing__(self, key: K) -> V:
+    if TYPE_CHECKING:  # a table of rosters or of sets is annotated as a Map, and is made as one of the two below
+
+        def fill(self, low: Callable[..., Any], high: Callable[..., int]) -> None: ...
+
+        def empty(self) -> None: ...
+
+    def __missing__(self, key: Key) -> V:
         raise IllDefined(f"read at {key!r}, outside a table of {len(self)} entries")
 
-    def __setitem__(self, key: K, value: V) -> None:
+    def __setitem__(self, key: Key, value: V) -> None:
         if key not in self:
             raise IllDefined(f"write at {key!r}, outside a table of {len(self)} entries")
         dict.__setitem__(self, key, value)
@@ -50,8 +57,8 @@ class Map(dict[K, V], Generic[K, V]):
         """
         keys = list(self)
         if keys and isinstance(keys[0], tuple):
-            chosen = keys if where is None else [key for key in keys if where(*key)]  # type: ignore[misc]
-            dict.update(self, [(key, to(*key)) for key in chosen])  # type: ignore[misc]
+            chosen = keys if where is None else [key for key in keys if where(*key)]
+            dict.update(self, [(key, to(*key)) for key in chosen])
         else:
             chosen = keys if where is None else [key for key in keys if where(key)]
             dict.update(self, [(key, to(key)) for key in chosen])
@@ -126,7 +133,7 @@ class Roster(Generic[K]):
         return twin
 
 
-class Rosters(Map[K, "Roster[Any]"], Generic[K]):
+class Rosters(Map[Key, "Roster[Any]"], Generic[Key]):
     """A table of rosters."""
 
     __slots__ = ()
@@ -143,7 +150,7 @@ class Rosters(Map[K, "Roster[Any]"], Generic[K]):
             roster.empty()
 
 
-class Sets(Map[K, "Set[Any]"], Generic[K]):
+class Sets(Map[Key, "Set[Any]"], Generic[Key]):
     """A table of first-class sets."""
 
     __slots__ = ()
@@ -153,36 +160,36 @@ class Sets(Map[K, "Set[Any]"], Generic[K]):
         dict.update(self, dict.fromkeys(self, Set()))
 
 
-class Set(frozenset[K], Generic[K]):
+class Set(frozenset[Key], Generic[Key]):
     """A first-class immutable set of ids or of tuples of ids, table or not; assign a new one to change a field."""
 
     __slots__ = ()
 
-    def has(self, key: K) -> bool:
+    def has(self, key: Key) -> bool:
         """Is this id a member?"""
         return key in self
 
-    def with_(self, key: K) -> Set[K]:
+    def with_(self, key: Key) -> Set[Key]:
         """This set and one id."""
         return Set(self.union((key,)))
 
-    def without(self, key: K) -> Set[K]:
+    def without(self, key: Key) -> Set[Key]:
         """This set less one id."""
         return Set(self.difference((key,)))
 
-    def none(self) -> Set[K]:
+    def none(self) -> Set[Key]:
         """The empty set of the same kind."""
         return Set()
 
-    def join(self, other: Set[K]) -> Set[K]:
+    def join(self, other: Set[Key]) -> Set[Key]:
         """The members of either."""
         return Set(self.union(other))
 
-    def minus(self, other: Set[K]) -> Set[K]:
+    def minus(self, other: Set[Key]) -> Set[Key]:
         """The members that the other set lacks."""
         return Set(self.difference(other))
 
-    def disjoint(self, other: Set[K]) -> bool:
+    def disjoint(self, other: Set[Key]) -> bool:
         """Have the two sets no member in common?"""
         return self.isdisjoint(other)
 

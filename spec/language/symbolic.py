@@ -234,7 +234,8 @@ class SymbolicFamily(_Incomparable):
     def are_bijections(self, place: tuple[Term, ...] = ()) -> Term:
         """What every roster of the family keeps; with a part of a key, every roster at it."""
         if len(place) == len(self._field.family):
-            return self[place].is_bijection()
+            claim: Term = self[place].is_bijection()
+            return claim
         ids = self._state.all(self._field.family[len(place)])
         return ids.quantify("forall", lambda k: self.are_bijections((*place, k)))
 

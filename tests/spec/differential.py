@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from typing import Any
 
 from poolproof.proofs.concrete import run
 from poolproof.proofs.lowered import lowered_claim, lowered_step, observed
-from poolproof.spec.language import IllDefined, Map, Refused, Set, State, fields_of
+from poolproof.spec.language import Field, IllDefined, Map, Refused, Set, State, fields_of
 from poolproof.spec.language.sorts import is_enumeration, is_id
 
 
@@ -22,26 +23,39 @@ class Chance:
         self.draw = random.Random(seed)
 
     def state(self, sizes: dict[str, Any]) -> State:
-        """Any state of these sizes, consistent or not."""
+        """Any state of these sizes and given fields, consistent or not."""
         state: State = self.spec.state.blank(**sizes)
         self._fill(state)
         return state
 
     def _fill(self, state: State) -> None:
-        for f in fields_of(type(state)):
+        for f in (f for f in fields_of(type(state)) if not f.given):
+            value = getattr(state, f.name)
             if f.kind == "component":
-                self._fill(getattr(state, f.name))
+                self._fill(value)
             elif f.kind == "map":
-                setattr(state, f.name, Map({key: self.value(state, f.value) for key in state.all(f.key)}))
+                setattr(state, f.name, Map({key: self.value(state, f.value) for key in value}))
             elif f.kind == "roster":
-                members = [key for key in state.all(f.key) if self.draw.random() < 0.5]
-                self.draw.shuffle(members)
-                getattr(state, f.name).members = dict.fromkeys(members)
+                for roster in value.values() if f.family else [value]:
+                    roster.members = dict.fromkeys(self._members(state, f))
+            elif f.kind == "set" and f.family:
+                for place in value:
+                    value[place] = self._set(state, f)
             elif f.kind == "set":
-                values = {self.value(state, f.key) for _ in range(self.draw.randrange(4))}
-                setattr(state, f.name, Set(values))
+                setattr(state, f.name, self._set(state, f))
             elif f.kind == "scalar":
                 setattr(state, f.name, self.value(state, f.value))
+
+    def _members(self, state: State, f: Field) -> list[int]:
+        """Some ids in any order."""
+        members = [key for key in state.all(f.key) if self.draw.random() < 0.5]
+        self.draw.shuffle(members)
+        return members
+
+    def _set(self, state: State, f: Field) -> Set[Any]:
+        """Any members, of a set of tuples some that are outside in one part only."""
+        values = [tuple(self.value(state, sort) for sort in f.keys) for _ in range(self.draw.randrange(4))]
+        return Set(values if len(f.keys) > 1 else itertools.chain(*values))
 
     def value(self, state: State, sort: Any) -> Any:
         """Any value of a sort; of ids also those just outside the pool."""
@@ -63,6 +77,12 @@ class Chance:
     def arguments(self, state: State, parameters: Sequence[Any]) -> tuple[Any, ...]:
         """Any arguments, good or bad."""
         return tuple(self.value(state, p.sort) for p in parameters)
+
+    def arguments_inside(self, state: State, parameters: Sequence[Any]) -> tuple[Any, ...]:
+        """Any arguments whose ids exist."""
+        domains = [self.domain(state, p.sort) if is_id(p.sort) else None for p in parameters]
+        pairs = zip(parameters, domains, strict=True)
+        return tuple(self.draw.randrange(size) if size else self.value(state, p.sort) for p, size in pairs)
 
     def allowed(self, item: Any, state: State, tries: int = 60) -> tuple[Any, ...] | None:
         """Arguments that the guards let pass, or None where some tries found none."""

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from spec_text import STATE, marked_line
 
-from poolproof.spec.language import GuardAfterEffect, SourceRejected, SpecError
+from poolproof.spec.language import GuardAfterEffect, NotBoolean, SourceRejected, SpecError, SymbolicBranch
 
 Function = Callable[..., ModuleType]
 
@@ -39,7 +39,6 @@ REJECTED = {
     "walrus": ("action", "require((x := amount) > 0)  # here", f"NamedExpr {READS_NOT}"),
     "f-string": ("action", "x = f'{amount}'  # here", f"JoinedStr {READS_NOT}"),
     "list": ("action", "x = [amount]  # here", f"List {READS_NOT}"),
-    "tuple": ("action", "x = (amount, slot)  # here", f"Tuple {READS_NOT}"),
     "dict": ("action", "x = {slot: amount}  # here", f"Dict {READS_NOT}"),
     "slice": ("define", "return pool.kind[slot:other]  # here", f"Slice {READS_NOT}"),
     "starred": ("action", "x = and_(*pool.kind)  # here", f"Starred {READS_NOT}"),
@@ -66,6 +65,22 @@ REJECTED = {
     "calls a method": ("action", "x = pool.kind.get(slot)  # here", f"pool.kind.get(...) {READS_NOT}"),
     "calls a module": ("action", "pool.used = random.randint(0, 3)  # here", f"random.randint(...) {READS_NOT}"),
     "copies the state": ("action", "x = pool.copy()  # here", f"pool.copy(...) {READS_NOT}"),
+    "perform in an expression": ("action", "x = perform(shut, pool, slot)  # here", "perform is a statement of an"),
+    "perform in a connective": (
+        "action",
+        "require(and_(pool.is_open, lambda: perform(shut, pool, slot)))  # here",
+        "perform is a statement of an action, never part of an expression",
+    ),
+    "perform in a definition": ("define", "perform(shut, pool, slot)  # here\nreturn True", "has no effects"),
+    "perform in a claim": (
+        "theorem",
+        "return implies(pool.is_open, perform(shut, pool, slot) == 0)  # here",
+        "perform is a statement of an action",
+    ),
+    "perform by another name": ("action", "act_as(shut, pool, slot)  # here", "neither a guard nor an effect; was"),
+    "unpacked pair": ("action", "x, y = (slot, other)  # here", "assign one name, field or table entry at a time"),
+    "starred in a key": ("define", "return pool.kind[*pool.kind] == Kind.FREE  # here", f"Starred {READS_NOT}"),
+    "none in an effect": ("action", "pool.locked.none()  # here", "neither a guard nor an effect; was require"),
     "return in an action": ("action", "return pool.used  # here", "return stands only at the end of a definition"),
     "effect in a definition": ("define", "pool.used = 1  # here\nreturn True", "a definition or claim has no effects"),
     "call in a definition": (
@@ -121,6 +136,7 @@ MORE = """
 import random
 
 from poolproof.spec.language import implies as so
+from poolproof.spec.language import perform as act_as
 from poolproof.spec.language import require as demand
 
 
@@ -177,6 +193,33 @@ def test_a_guard_after_an_effect_is_rejected_with_both_lines(function: Function)
     line = marked_line(caught.value)
     said = f":{line}: require stands after the effect in line {line - 1}; guards come first"
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "later"),
+    [
+        ("pool.used = 1\nperform(shut, pool, slot)  # here", "perform brings guards of its own; it stands before"),
+        ("perform(shut, pool, slot)\nperform(shut, pool, other)  # here", "perform brings guards of its own"),
+        ("perform(shut, pool, slot)\nrequire(pool.is_open)  # here", "require stands after the effect"),
+    ],
+    ids=["perform after an effect", "two performed actions", "a guard after a performed action"],
+)
+def test_a_performed_action_stands_between_guards_and_effects(function: Function, body: str, later: str) -> None:
+    with pytest.raises(GuardAfterEffect) as caught:
+        function("action", body, state=STATE + ALSO)
+    assert f":{marked_line(caught.value)}: {later}" in str(caught.value)
+
+
+def test_tuples_are_keys_and_no_truth_values(function: Function) -> None:
+    """Python would compare tuples part by part, and ask each comparison whether it is true."""
+    made = function("action", "place = (slot, other)\nrequire(pool.all(Slot).has(place[0]))\npool.used = amount")
+    assert [item.name for item in made.SPEC.actions] == ["act"]
+    for body in ("require((slot, other) == (other, slot))", "require((slot, holder) < (other, holder))"):
+        with pytest.raises(SymbolicBranch, match="as a Python truth value"):
+            function("action", f"{body}\npool.used = amount")
+    for body in ("require((slot, other))", "require(and_(pool.is_open, (slot, other)))", "require(not_((slot,)))"):
+        with pytest.raises(NotBoolean, match=r"must be (given )?a truth value"):
+            function("action", f"{body}\npool.used = amount")
 
 
 def test_a_guard_after_a_changed_parameter_is_rejected(function: Function) -> None:

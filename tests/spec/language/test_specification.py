@@ -93,7 +93,7 @@ WRONG = {
     "enabled without an argument": (
         INCREASE + "\n\n@theorem('I1')\ndef sound(pool: Pool) -> Bool:\n    'Short.'\n"
         "    return enabled(increase, pool)",
-        "enabled or after of increase takes the arguments amount, not 0",
+        "increase takes the arguments amount, not 0",
     ),
     "a guard that is always false": (
         "@action\ndef act(pool: Pool) -> None:\n    'Never.'\n    require(False)\n    pool.used = 1",
@@ -166,7 +166,21 @@ def test_a_least_size_of_no_size_is_loud(module: Callable[[str], ModuleType]) ->
 FIELDS = {
     "Ghost[Inner]": "Pool.extra: a component is no ghost; mark its fields instead",
     "Map[Slot, str]": "Pool.extra: a state cannot hold",
-    "Map[Slot, Set[Slot]]": "Pool.extra: a state cannot hold",
+    "Map[Slot, Map[Slot, Int]]": "Pool.extra: a state cannot hold",
+    "Map[Slot, Set[int]]": "Pool.extra: a state cannot hold",
+    "Map[Slot, Roster[tuple[Slot, Slot]]]": "Pool.extra: a state cannot hold",
+    "Map[tuple[Slot, int], Int]": "Pool.extra: a state cannot hold",
+    "Map[tuple[Slot, ...], Int]": "Pool.extra: a state cannot hold",
+    "Set[tuple[Slot, int]]": "Pool.extra: a state cannot hold",
+    "Roster[tuple[Slot, Slot]]": "Pool.extra: a state cannot hold",
+    "Map[tuple[Slot, Holder], Int]": r"Pool.extra: a table needs a Size\[...\] of its keys beside it",
+    "Map[Holder, Set[Slot]]": r"Pool.extra: a table needs a Size\[...\] of its keys beside it",
+    "Map[Holder, Roster[Slot]]": r"Pool.extra: a table needs a Size\[...\] of its keys beside it",
+    "Map[Slot, Roster[Holder]]": r"Pool.extra: a table needs a Size\[...\] of its keys beside it",
+    "Given[Set[Slot]]": "Pool.extra: only single values and tables of them are given",
+    "Given[Roster[Slot]]": "Pool.extra: only single values and tables of them are given",
+    "Given[Map[Slot, Set[Slot]]]": "Pool.extra: only single values and tables of them are given",
+    "Given[Map[tuple[Slot, Slot], Int]]": "Pool.extra: a given table has one key",
     "Map[int, Int]": "Pool.extra: a state cannot hold",
     "Map[Holder, Int]": r"Pool.extra: a table needs a Size\[...\] of its keys beside it",
     "Roster[Holder]": r"Pool.extra: a table needs a Size\[...\] of its keys beside it",

@@ -79,6 +79,9 @@ LOUD: dict[str, tuple[Callable[[Any], Any], str]] = {
     "~": (lambda s: ~s.is_open, "with ~"),
     "&": (lambda s: s.is_open & s.is_open, "with &"),
     "|": (lambda s: s.is_open | s.is_open, r"with \|"),
+    "pairs compared": (lambda s: (s.reds, s.low) == (s.low, s.reds), "as a Python truth value"),
+    "pairs ordered": (lambda s: (s.reds, s.low) < (s.low, s.reds), "as a Python truth value"),
+    "a pair as dict key": (lambda s: {(s.reds, s.low): 1}, "as a dictionary key or set member"),
     "// by a term": (lambda s: s.reds // s.low, "div needs a positive literal divisor"),
     "% by a term": (lambda s: s.reds % s.low, "mod needs a positive literal divisor"),
     "// by zero": (lambda s: s.reds // 0, "div needs a positive literal divisor"),
@@ -164,7 +167,15 @@ MISMATCHED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "arithmetic on truth values": (lambda s: s.is_open + 1, "bool has no arithmetic"),
     "arithmetic on enumerations": (lambda s: s.colour[s.head] + 1, "Colour has no arithmetic"),
     "sum of two kinds": (lambda s: s.head + s.bay[s.head], r"Crate \+ symbolic Bay has no meaning"),
-    "int plus id": (lambda s: s.reds + s.head, r"int \+ symbolic Crate has no meaning"),
+    "int less id": (lambda s: s.reds - s.head, r"int - symbolic Crate has no meaning"),
+    "int times id": (lambda s: s.reds * s.head, r"int \* symbolic Crate has no meaning"),
+    "int less a concrete id": (lambda s: s.reds - Crate(1), r"int - Crate 1 has no meaning"),
+    "id times int": (lambda s: s.head * s.reds, r"Crate \* symbolic int has no meaning"),
+    "id plus a concrete one of another kind": (lambda s: s.head + Bay(1), r"Crate \+ Bay 1 has no meaning"),
+    "a pair as key": (lambda s: s.weight[s.head, s.head], r"expected a key of Crate, got 2 part\(s\)"),
+    "a pair in a set": (lambda s: s.sealed.has((s.head, s.head)), r"expected a key of Crate, got 2 part\(s\)"),
+    "sets of two kinds, less": (lambda s: s.sealed.minus(s.staff), "expected Worker, got symbolic Crate"),
+    "sets of two kinds, disjoint": (lambda s: s.sealed.disjoint(s.staff), "expected Worker, got symbolic Crate"),
     "a truth value for an int": (lambda s: s.reds + True, r"int \+ bool True has no meaning"),
     "a number for an enumeration": (lambda s: s.colour[s.head] == 1, "expected Colour, got int 1"),
     "a float": (lambda s: s.reds + 1.5, r"int \+ float 1.5 has no meaning"),
@@ -206,6 +217,8 @@ def test_a_spec_that_mixes_sorts_is_not_made(function: Function, body: str, mess
 
 BOOLEAN: dict[str, tuple[Callable[[Any], Any], str]] = {
     "require": (lambda s: require(s.reds), "require must be a truth value, got symbolic int"),
+    "require of a pair": (lambda s: require((s.is_open, s.is_open)), "require must be given a truth value, got tuple"),  # type: ignore[arg-type]
+    "and_ of a pair": (lambda s: and_(s.is_open, (s.is_open,)), "a part of and_ must be a truth value, got tuple"),  # type: ignore[arg-type]
     "require of a number": (lambda s: require(1), "require must be given a truth value, got int 1"),  # type: ignore[arg-type]
     "require of a function": (lambda s: require(lambda: True), "require must be given a truth value, got function"),  # type: ignore[arg-type]
     "and_": (lambda s: and_(s.is_open, s.reds), "a part of and_ must be a truth value, got symbolic int"),

@@ -3,6 +3,7 @@
 from typing import Any
 
 from poolproof.proofs.subject import Subject
+from poolproof.proofs.twins.buffer import TWINS
 from poolproof.spec.buffer import SINK, SPEC, Buffer
 
 SMALL = {
@@ -74,6 +75,7 @@ def canonical(pool: Buffer) -> Any:
 
 SUBJECT = Subject(
     spec=SPEC,
+    twins=TWINS,
     mutant_sizes=(SMALL, SINGLE),
     explore_sizes=(CHAIN, WINDOW),
     explore_limit=200_000,

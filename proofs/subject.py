@@ -83,6 +83,7 @@ class Subject:
 SHIPPED = {
     "slots": "poolproof.proofs.slots:SUBJECT",
     "buffer": "poolproof.proofs.buffer:SUBJECT",
+    "schedule": "poolproof.proofs.schedule:SUBJECT",
 }
 
 

@@ -1,0 +1,7 @@
+"""Planted faults of spec/schedule.py. Each body is ours; the mechanism is that of the report named beside it."""
+
+from __future__ import annotations
+
+from poolproof.proofs.subject import Twin
+
+TWINS: tuple[Twin, ...] = ()

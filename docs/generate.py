@@ -1,4 +1,6 @@
-"""Writes the parts of the documents that are generated from the committed ledger: `python docs/generate.py [--check]`.
+"""Writes the generated parts of the documents, from the committed ledger and the twins.
+
+`python docs/generate.py [--check]`
 
 A generated part stands between `<!-- begin NAME -->` and `<!-- end NAME -->`.
 """
@@ -49,9 +51,52 @@ def twin_table(ledger: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
+def fault_groups(_: dict[str, Any]) -> str:
+    """The groups of public faults: how many there are, are planted, and are not expressed."""
+    from poolproof.proofs.faults import GROUPS, WHOLE, table
+
+    rows = ["| group | about | faults | planted | twins | not expressed |", "|---|---|---|---|---|---|"]
+    for group, about in GROUPS.items():
+        own = [row for row in table() if row.group == group]
+        planted, left = ({row.fault for row in own if bool(row.twin) is has_twin} for has_twin in (True, False))
+        faults = f"{len(planted | left)}" if group in WHOLE else f"{len(planted | left)} so far"
+        rows.append(
+            f"| {group} | {about} | {faults} | {len(planted)} | {sum(bool(r.twin) for r in own)} | {len(left)} |"
+        )
+    return "\n".join(rows)
+
+
+def fault_table(_: dict[str, Any]) -> str:
+    """Fault, theorems and twin: what is planted, and the claims that refute it with their theorems."""
+    from poolproof.proofs.faults import table, tags_of
+    from poolproof.proofs.subject import SHIPPED, load
+
+    rows = ["| group | report | broke | planted as | instead of | refuted by |", "|---|---|---|---|---|---|"]
+    for row in table():
+        if not row.twin:
+            continue
+        tags = tags_of(load(SHIPPED[row.subject]), row.action)
+        by = ", ".join(f"`{claim}`" + f" ({', '.join(tags[claim])})" * bool(tags[claim]) for claim in row.refutes)
+        rows.append(
+            f"| {row.group} | {row.fault} | {', '.join(row.broke)} | `{row.subject}/{row.twin}` "
+            f"| {f'`{row.action}`' if row.action else 'the initial state'} | {by} |"
+        )
+    return "\n".join(rows)
+
+
+def faults_not_expressed(_: dict[str, Any]) -> str:
+    """The faults of the whole groups that no shipped spec can express, and where they belong."""
+    from poolproof.proofs.faults import table
+
+    rows = ["| group | report | broke | why, and where it belongs |", "|---|---|---|---|"]
+    rows += [f"| {r.group} | {r.fault} | {', '.join(r.broke)} | {r.reason} |" for r in table() if r.reason]
+    return "\n".join(rows)
+
+
 PARTS = {
     "README.md": {"theorems": theorem_table, "controls": control_summary},
     "docs/assurance.md": {"theorems": theorem_table, "controls": control_summary, "twins": twin_table},
+    "docs/faults.md": {"groups": fault_groups, "faults": fault_table, "not expressed": faults_not_expressed},
 }
 
 

@@ -65,6 +65,7 @@ def allowed(
     """
 
     def ask(test: Test, arguments: tuple[Any, ...]) -> bool:
+        """Does a guard let the arguments pass?"""
         try:
             test.ask(state, *arguments)
         except Refused as refusal:
@@ -82,6 +83,7 @@ def worth_asking(spec: Specification[Any], claim: Any, state: State) -> Iterator
     """The arguments with which a claim's premise is true, or cannot be read; all of them where it has no premise."""
 
     def ask(test: Test, arguments: tuple[Any, ...]) -> bool:
+        """Is a part of the premise true, or beyond reading?"""
         try:
             return bool(test.ask(state, *arguments))
         except IllDefined:
@@ -103,6 +105,7 @@ def _search(
     at = [[test for test in tests if test.after == index] for index in range(len(parameters) + 1)]
 
     def descend(chosen: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        """The tuples that begin so and pass every test."""
         padded = (*chosen, *blank[len(chosen) :])
         if not all(ask(test, padded) for test in at[len(chosen)]):
             return
@@ -143,7 +146,7 @@ def _performed(
     """The guards of a performed action, with its arguments worked out."""
     call = statement.value  # type: ignore[attr-defined]
     item = item_of(eval(compile(ast.Expression(call.args[0]), "<spec>", "eval"), function.__globals__))
-    _, *inner_names = [arg.arg for arg in item.function.__spec_node__.args.args]
+    _, *inner_names = [arg.arg for arg in parse(item.function).args.args]
     needs = {inner: _last_name([*bindings, arg], names) for inner, arg in zip(inner_names, call.args[2:], strict=True)}
     given = ast.Return(ast.Tuple(elts=call.args[1:], ctx=ast.Load()))
     worked_out = rebuild(node, [*bindings, ast.copy_location(given, statement)], function)
@@ -151,6 +154,7 @@ def _performed(
         needed = max([needs[name] for name in inner_names[: test.after]], default=0)
 
         def ask(*arguments: Any, inner: Callable[..., Any] = test.ask) -> None:
+            """Ask the performed action's guard."""
             inner(*worked_out(*arguments))
 
         yield Test(needed, ask)

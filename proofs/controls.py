@@ -26,8 +26,11 @@ from poolproof.spec.language.source import parse
 from poolproof.spec.language.state import nested_sizes
 from poolproof.spec.language.terms import TRUE, Term, conjunction
 
-SAMPLES = 150
-RESTART = 12
+SAMPLES = 80
+RESTART = 24
+WALK = 4_000
+ASKED = 6
+"""So many mutants are asked about a claim that none of them breaks in a sampled state."""
 MORE_STEPS = 8
 """How many more breaking steps are run once a mutant is refuted, for the claims that they break besides."""
 
@@ -52,7 +55,7 @@ class Killer:
         self.printer = Printer(sizes)
         self.known = [self.printer.term(term) for term in self.generator.known]
         self.missing = {claim_name(claim) for claim in _state_claims(spec)}
-        self._samples: list[Any] = []
+        self._samples: dict[str, list[Any]] = {}
 
     def goals_for(self, item: Item, changed: Specification[Any]) -> dict[str, Term]:
         """The claims about a changed action, each with what may be assumed for it.
@@ -76,10 +79,11 @@ class Killer:
         changed = self.spec.with_body(item, mutant.function)
         twin = changed.action(item.name)
         self._run_in_samples(kill, changed, item, twin)
-        for state in () if kill.broken and not thorough else self.samples():
-            self._try_theorems(kill, changed, twin, state, thorough)
-            if kill.broken and not thorough:
+        concerned = {claim_name(c) for c in _state_claims(changed) if _concerns(changed, c, twin)}
+        for state in self.samples(item):
+            if kill.broken and not thorough and not concerned & self.missing:
                 break
+            self._try_theorems(kill, changed, twin, state, thorough)
         return kill
 
     def search(self, item: Item, mutant: Mutant, kill: Kill, aims: set[str]) -> None:
@@ -90,6 +94,23 @@ class Killer:
         self._ask(kill, changed, twin, {name: goals[name] for name in goals if name in aims})
         if not kill.broken:
             self._ask(kill, changed, twin, {name: goals[name] for name in goals if name not in aims}, aims=False)
+        if not kill.broken:
+            self._ask_about_states(kill, changed, twin)
+
+    def _ask_about_states(self, kill: Kill, changed: Specification[Any], twin: Item) -> None:
+        """Have the solver look for a state in which a claim about states that speaks of the action fails."""
+        generator = self.generator.with_spec(changed)
+        claims = {claim_name(c): c for c in _state_claims(changed) if _concerns(changed, c, twin)}
+        goals = {name: generator.of_claim(claim) for name, claim in claims.items()}
+        text = script(self.printer.fork(), self.generator.known, {**goals, "": TRUE})
+        for name, answer in solve_each(text, list(goals), LONG_LIMIT):
+            if answer.model is None:
+                continue
+            state = state_of(changed, self.sizes, answer.model)
+            arguments = list(arguments_of(claims[name].parameters, answer.model).values())
+            if not violated(changed, state) and not holds(changed, claims[name], state, *arguments):
+                kill.broken[name] = show_call(name, claims[name].parameters, arguments)
+                return
 
     def _ask(
         self, kill: Kill, changed: Specification[Any], twin: Item, goals: dict[str, Term], aims: bool = True
@@ -109,7 +130,7 @@ class Killer:
         """Run the changed action in sampled states, first with what the action itself would refuse."""
         more = MORE_STEPS
         with changed.active():
-            for state in self.samples():
+            for state in self.samples(item):
                 before = set(allowed(self.spec, item, state))
                 wrong: list[tuple[Any, ...]] = []
                 now = list(allowed(changed, twin, state, ill_defined=wrong.append))
@@ -138,11 +159,11 @@ class Killer:
                     kill.broken.setdefault(name, f"{changed.initializer.name}()")
         return kill
 
-    def samples(self) -> list[Any]:
-        """Reachable states, found by a random walk that is the same every time."""
-        if not self._samples:
-            self._samples = walk(self.spec, self.sizes)
-        return self._samples
+    def samples(self, item: Item) -> list[Any]:
+        """Reachable states, found by a random walk that is the same every time, many of them with an action enabled."""
+        if item.name not in self._samples:
+            self._samples[item.name] = walk(self.spec, self.sizes, item)
+        return self._samples[item.name]
 
     def _confirm(self, kill: Kill, changed: Specification[Any], twin: Item, answer: Answer) -> None:
         assert answer.model is not None
@@ -175,8 +196,12 @@ class Killer:
                     break
 
 
-def walk(spec: Specification[Any], sizes: dict[str, Any], count: int = SAMPLES) -> list[State]:
-    """Different reachable states of an instance, on random walks of a few steps each from the initial state."""
+def walk(spec: Specification[Any], sizes: dict[str, Any], wanted: Item) -> list[State]:
+    """Different reachable states of an instance, on random walks of a few steps each from the initial state.
+
+    Half of them are the first ones met, the others those in which an action is enabled. Of two actions drawn the one
+    that was taken less often goes first, so that rare ones are met.
+    """
     draw = random.Random(0)
     first = spec.state.blank(**nested_sizes(sizes))
     _litter(first, draw)
@@ -184,20 +209,30 @@ def walk(spec: Specification[Any], sizes: dict[str, Any], count: int = SAMPLES) 
         spec.initializer.function(first)
     except IllDefined:
         return []
-    found = {first.key(): first}
-    state = first
-    for steps in range(1, 6 * count):
-        if len(found) >= count:
+    found: dict[Any, State] = {first.key(): first}
+    enabled: dict[Any, State] = {}
+    state, taken = first, {item.name: 0 for item in spec.actions}
+    for steps in range(1, WALK):
+        if len(found) >= SAMPLES and len(enabled) >= SAMPLES:
             break
-        if steps % RESTART == 0:
-            state = first
-        item = draw.choice(spec.actions)
+        state = first if steps % RESTART == 0 else _stroll(spec, state, taken, draw)
+        if len(found) < SAMPLES:
+            found[state.key()] = state
+        if len(enabled) < SAMPLES and next(allowed(spec, wanted, state), None) is not None:
+            enabled[state.key()] = state
+    return list({**enabled, **found}.values())
+
+
+def _stroll(spec: Specification[Any], state: State, taken: dict[str, int], draw: random.Random) -> State:
+    """The state after one of two actions drawn, or the same one where neither is enabled."""
+    drawn = draw.sample(spec.actions, min(2, len(taken)))
+    for item in sorted(drawn, key=lambda item: taken[item.name]):
         choices = list(allowed(spec, item, state))
-        if choices:
-            after = state.copy()
-            item.effects(after, *draw.choice(choices))
-            state = found.setdefault(after.key(), after)
-    return list(found.values())
+        after = run(spec, item, state, draw.choice(choices)).after if choices else None
+        if after is not None:
+            taken[item.name] += 1
+            return after
+    return state
 
 
 def _litter(state: State, draw: random.Random) -> None:

@@ -23,7 +23,6 @@ from poolproof.spec.language.state import nested_sizes
 from poolproof.spec.language.symbolic import SymbolicState
 from poolproof.spec.language.terms import fields_read
 
-
 EVERY_STEP = 6_000
 """So many steps are checked one and all; after them, those that lead to a new state."""
 
@@ -188,6 +187,7 @@ class Explorer:
         lines = self.result.refused[item.name]
 
         def refused(refusal: Refused) -> None:
+            """Note the line of the guard that refused."""
             at = refusal.__traceback__
             assert at is not None
             assert at.tb_next is not None

@@ -123,7 +123,7 @@ def reject_nested_counts(term: Term, name: str) -> None:
 def _least_of(spec: Specification[Any]) -> dict[str, int]:
     """The least sizes of a specification and of those that its components follow, by full names."""
     inner = {f"{name}.{size}": n for name, one in spec.components.items() for size, n in _least_of(one).items()}
-    return {**inner, **spec.at_least}
+    return {name: max(n, inner.get(name, 0)) for name, n in {**inner, **spec.at_least}.items()}
 
 
 @dataclass
@@ -317,9 +317,13 @@ class Generator:
         named: list[tuple[str, Any]] = [(f"theorem/{t.name}", t) for t in self.spec.theorems]
         named += [(f"{b.name}/{fact.name}", fact) for b in self.spec.batches for fact in b.facts()]
         for path, item in named:
-            goal, demand = self._claim(item, self.pre, variables(item.parameters))
-            made.append(self._make(path, item.kind, item, self.known, conjunction([demand, goal])))
+            made.append(self._make(path, item.kind, item, self.known, self.of_claim(item)))
         return made
+
+    def of_claim(self, claim: Any) -> Term:
+        """What a claim about one state says, and that it is well defined there."""
+        goal, demand = self._claim(claim, self.pre, variables(claim.parameters))
+        return conjunction([demand, goal])
 
 
 def _bijection_name(name: str) -> str:

@@ -27,13 +27,92 @@ PAIR = {
     "top": 2,
 }
 
+SINGLE = {
+    "sub_pools": 1,
+    "pages": 3,
+    "virtual_ids": 3,
+    "total": 3,
+    "page_bytes": (1,),
+    "ids": (3,),
+    "id_owner": (0,),
+    "zeroed": (False,),
+    "sink_bytes": 1,
+    "bottom": 1,
+    "top": 0,
+}
+
 SMALL = _over(PAIR, steps=2, leases=1)
+THREE_STEPS = _over(SINGLE, steps=3, leases=1)
+
+_TABLES_STAY = "no page table changes"
+_LIVES_ON = "an id that is live before and after keeps its page"
+_FEWER = "there are only fewer steps in flight"
+_HOLE_ONLY = "only a hole comes or goes"
+_FRESH = "what becomes bound was outside or a hole, which nobody outside has"
+_NOTHING_READ = "it ends no step and takes nothing from any read set"
+
+IMPLIED = {
+    **{f"{name}/leased_pages_do_not_move": _TABLES_STAY for name in ("lease_page", "release_page")},
+    **{f"{name}/leased_pages_do_not_move": _TABLES_STAY for name in ("close_gate", "open_gate")},
+    **{f"{name}/leased_pages_do_not_move": _LIVES_ON for name in ("let_go", "let_go_later")},
+    **{f"{name}/leased_pages_do_not_move": _LIVES_ON for name in ("take_frontier", "take_hole")},
+    **{
+        f"{name}/a_step_in_flight_keeps_its_promises": _NOTHING_READ
+        for name in ("begin", "read", "write_page", "zero", "launch", "take_frontier", "take_hole")
+    },
+    **{
+        f"{name}/{claim}": _FRESH
+        for name in ("take_frontier", "take_hole")
+        for claim in ("leased_pages_are_kept", "pages_touched_from_away_are_kept", "published_ids_are_live")
+    },
+    **{
+        f"{name}/{claim}": _HOLE_ONLY
+        for name in ("widen", "give_up_high", "give_up_low")
+        for claim in (
+            "leased_pages_are_kept",
+            "only_bound_pages_wait_for_zeroing",
+            "pages_touched_from_away_are_kept",
+            "zeroed_pages_have_no_stale_byte",
+        )
+    },
+    **{
+        f"complete/{claim}": _FEWER
+        for claim in (
+            "captured_tables_are_current_or_told_apart",
+            "pages_touched_from_away_are_kept",
+            "read_sets_hold_pages",
+            "write_sets_hold_pages",
+            "tickets_are_in_order",
+            "versions_are_captured_before_they_pass",
+        )
+    },
+    "begin/only_steps_in_flight_touch_pages": "a step that begins has touched nothing, and no set changes",
+    "begin/readers_without_a_source_find_it_on_the_device": "a step that begins has read nothing",
+    "begin/the_last_writer_has_the_last_word": "a step that begins has written nothing",
+    "read/read_sets_hold_pages": "a live id's page is one",
+    "write_page/write_sets_hold_pages": "a live id's page is one",
+    "zero/write_sets_hold_pages": "the page is looked up in a table first",
+    "zero/only_bound_pages_wait_for_zeroing": "there are only fewer of them",
+    "launch/a_step_keeps_its_snapshot": "only the phase changes",
+    "launch/pages_touched_from_away_are_kept": "a launched step was in flight before",
+    "release_page/leased_pages_are_kept": "there are only fewer pins",
+    "take_back/only_bound_pages_wait_for_zeroing": "a pending page waits for no zeroing",
+    "take_back/zeroed_pages_have_no_stale_byte": "a pending page is not bound, nor is a hole",
+}
 
 SUBJECT = Subject(
     spec=SPEC,
     twins=TWINS,
-    mutant_sizes=(SMALL,),
+    mutant_sizes=(SMALL, THREE_STEPS),
     explore_sizes=(SMALL,),
     explore_limit=4_000,
+    redundant={
+        "*none()*none()*": "the empty set is empty, whichever set it is made from",
+        "*: `pool.version[[]k[]] += 2`*": "any step forward tells two versions apart",
+        "wait_for: `require(pool.ticket[[]t[]] <= pool.ticket[[]s[]])`*": "two steps in flight never have one ticket",
+        "*: is_building without `is_in_flight(pool, t)`": "a later step of the stream completes after this one",
+        "take_back: is_away without `is_in_flight(pool, s)`": "what is not in flight touches nothing",
+    },
+    implied=IMPLIED,
     ref="poolproof.proofs.schedule:SUBJECT",
 )

@@ -62,8 +62,8 @@ class Subject:
 
     spec: Specification[Any]
     twins: tuple[Twin, ...] = ()
-    mutant_sizes: tuple[dict[str, int], ...] = ()
-    explore_sizes: tuple[dict[str, int], ...] = ()
+    mutant_sizes: tuple[dict[str, Any], ...] = ()
+    explore_sizes: tuple[dict[str, Any], ...] = ()
     explore_limit: int = 20_000
     canonical: Callable[[Any], Any] | None = None
     redundant: Mapping[str, str] = field(default_factory=dict)

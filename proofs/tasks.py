@@ -12,7 +12,7 @@ from typing import Any
 
 from poolproof.proofs import counterexample
 from poolproof.proofs.cache import digest
-from poolproof.proofs.controls import Kill, Killer, shifted_reads
+from poolproof.proofs.controls import ASKED, Kill, Killer, shifted_reads
 from poolproof.proofs.explore import Explorer, sampled
 from poolproof.proofs.mutate import Mutant, mutants
 from poolproof.proofs.obligations import Generator, Obligation
@@ -103,10 +103,13 @@ def control_task(where: Where, action: str) -> dict[str, Any]:
         for mutant in found:
             _merge(kills, mutant.label, killer.run(item, mutant))
             aims -= set(kills[mutant.label].broken)
-        for mutant in found:
-            if aims or not kills[mutant.label].broken:
-                killer.search(item, mutant, kills[mutant.label], aims)
+        asked = dict.fromkeys(aims, 0)
+        for mutant in sorted(found, key=lambda m: bool(kills[m.label].broken)):
+            wanted = {aim for aim in aims if asked[aim] < ASKED}
+            if wanted or not kills[mutant.label].broken:
+                killer.search(item, mutant, kills[mutant.label], wanted)
                 aims -= set(kills[mutant.label].broken)
+                asked |= {aim: asked[aim] + 1 for aim in wanted}
         for twin in (t for t in subject.twins if t.action == action):
             planted_as = Mutant(action, twin.name, parse(twin.function).lineno, twin.function)
             _merge(planted, twin.name, killer.run(item, planted_as, thorough=True))

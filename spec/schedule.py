@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from poolproof.spec.buffer import SPEC as BUFFER
 from poolproof.spec.buffer import (
+    SINK_PAGE,
     START,
+    ZEROED,
     Buffer,
     Byte,
     Page,
@@ -189,8 +191,8 @@ def is_kept(pool: Schedule, k: SubPool, page: Page) -> Bool:
 
 
 @define
-def is_fenced(pool: Schedule, s: Step, k: SubPool, page: Page, only_writers: Bool) -> Bool:
-    """Is step s ordered behind all in flight that it could clash with on this page, or on the bytes that it once was?
+def is_behind_writers(pool: Schedule, s: Step, k: SubPool, page: Page) -> Bool:
+    """Is step s ordered behind everyone in flight who may write the page, or wrote the bytes when they were another's?
 
     Away from home nothing is known of what lay there before, so such a step waits for every home step.
     """
@@ -200,13 +202,20 @@ def is_fenced(pool: Schedule, s: Step, k: SubPool, page: Page, only_writers: Boo
             and_(
                 t != s,
                 is_in_flight(pool, t),
-                or_(
-                    and_(pool.stream[t] == HOME, pool.stream[s] != HOME),
-                    pool.writes[t].has((k, page)),
-                    and_(not_(only_writers), pool.reads[t].has((k, page))),
-                ),
+                or_(and_(pool.stream[t] == HOME, pool.stream[s] != HOME), pool.writes[t].has((k, page))),
             ),
             is_before(pool, t, s),
+        ),
+    )
+
+
+@define
+def is_behind_readers(pool: Schedule, s: Step, k: SubPool, page: Page) -> Bool:
+    """Is step s ordered behind everyone in flight who may read the page?"""
+    return forall(
+        pool.all(Step),
+        lambda t: implies(
+            and_(t != s, is_in_flight(pool, t), pool.reads[t].has((k, page))), is_before(pool, t, s)
         ),
     )
 
@@ -328,7 +337,8 @@ def read(pool: Schedule, s: Step, k: SubPool, v: Virtual) -> None:
     page = pool.buffer.physical[k, v]
     require(not_(pool.to_zero[k, page]))
     require(lies_clear_of_writes(pool, s, k, page))
-    require(is_fenced(pool, s, k, page, True))
+    require(lies_clear_of_reads(pool, s, k, page))
+    require(is_behind_writers(pool, s, k, page))
     pool.reads[s] = pool.reads[s].with_((k, page))
     pool.memo_holds[k] = False
     pool.promised.relabel(lambda t, b: pool.buffer.memory[b], where=lambda t, b: is_added(pool, t, b, s, k, page))
@@ -346,7 +356,8 @@ def write_page(pool: Schedule, s: Step, k: SubPool, v: Virtual, stamp: Int) -> N
     require(pool.captured[s, k] == pool.version[k])
     page = pool.buffer.physical[k, v]
     require(not_(pool.to_zero[k, page]))
-    require(is_fenced(pool, s, k, page, False))
+    require(is_behind_writers(pool, s, k, page))
+    require(is_behind_readers(pool, s, k, page))
     perform(write, pool.buffer, k, v, stamp)
     pool.writes[s] = pool.writes[s].with_((k, page))
     pool.memo_holds[k] = False
@@ -365,11 +376,13 @@ def zero(pool: Schedule, s: Step, k: SubPool, page: Page) -> None:
     require(pool.all(SubPool).has(k))
     require(pool.all(Page).has(page))
     require(pool.to_zero[k, page])
-    require(is_fenced(pool, s, k, page, False))
+    require(is_behind_writers(pool, s, k, page))
+    require(is_behind_readers(pool, s, k, page))
+    require(lies_clear_of_reads(pool, s, k, page))
     pool.to_zero[k, page] = False
     pool.writes[s] = pool.writes[s].with_((k, page))
     pool.memo_holds[k] = False
-    pool.result.relabel(lambda t, b: pool.buffer.memory[b], where=lambda t, b: is_added(pool, t, b, s, k, page))
+    pool.result.relabel(lambda t, b: ZEROED, where=lambda t, b: is_added(pool, t, b, s, k, page))
     pool.written_in.relabel(lambda t, b: k, where=lambda t, b: is_added(pool, t, b, s, k, page))
     pool.written_page.relabel(lambda t, b: page, where=lambda t, b: is_added(pool, t, b, s, k, page))
     pool.writing.relabel(lambda t, b: True, where=lambda t, b: is_added(pool, t, b, s, k, page))
@@ -582,8 +595,9 @@ def relocate(pool: Schedule, s: Step, k: SubPool, v: Virtual, hole: Chosen[Page]
     require(pool.gates[k] == 0)
     require(pool.pins[k, page] == 0)
     require(not_(pool.to_zero[k, page]))
-    require(is_fenced(pool, s, k, page, True))
+    require(is_behind_writers(pool, s, k, page))
     require(lies_clear_of_writes(pool, s, k, page))
+    require(lies_clear_of_reads(pool, s, k, page))
     require(lies_clear_of_reads(pool, s, k, hole))
     require(lies_clear_of_writes(pool, s, k, hole))
     perform(move, pool.buffer, k, v, hole)
@@ -795,6 +809,18 @@ def gates_are_counted_from_zero(pool: Schedule) -> Bool:
     return forall(pool.all(SubPool), lambda k: pool.gates[k] >= 0)
 
 
+@invariant("I3", "I5")
+def deferred_pages_wait(pool: Schedule) -> Bool:
+    """I3, I5: a page that a group of deferred frees holds is pending, so nobody is given it."""
+    return forall(
+        pool.all(SubPool),
+        lambda k: forall(
+            pool.all(Page),
+            lambda page: implies(pool.deferred.has((k, page)), pool.buffer.pending[k].has(page)),
+        ),
+    )
+
+
 @invariant("I15")
 def only_bound_pages_wait_for_zeroing(pool: Schedule) -> Bool:
     """I15: zeroing is queued only for pages that are bound."""
@@ -808,6 +834,24 @@ def only_bound_pages_wait_for_zeroing(pool: Schedule) -> Bool:
                     pool.buffer.zeroed[k],
                     is_kept(pool, k, page),
                     not_(pool.buffer.pending[k].has(page)),
+                ),
+            ),
+        ),
+    )
+
+
+@invariant("I15")
+def pages_that_wait_for_zeroing_count_as_zero(pool: Schedule) -> Bool:
+    """I15: what the program says of a page whose zeroing is queued is zero, so nothing was written there meanwhile."""
+    return forall(
+        pool.all(SubPool),
+        lambda k: forall(
+            pool.all(Page),
+            lambda page: forall(
+                pool.all(Byte),
+                lambda b: implies(
+                    and_(pool.to_zero[k, page], is_in_page(pool.buffer, k, page, b)),
+                    and_(pool.buffer.memory[b] == ZEROED, pool.stale[b]),
                 ),
             ),
         ),
@@ -1090,6 +1134,109 @@ def the_first_step_can_complete(pool: Schedule, s: Step) -> Bool:
     )
 
 
+@theorem("I11", "I20")
+def a_step_with_nobody_ahead_can_complete(pool: Schedule, s: Step) -> Bool:
+    """I11, I20: steps complete out of order: only an earlier one of the same stream, or an awaited one, holds it up."""
+    return implies(
+        and_(
+            pool.all(Step).has(s),
+            lambda: pool.phase[s] == Phase.LAUNCHED,
+            lambda: forall(
+                pool.all(Step),
+                lambda t: or_(
+                    not_(is_in_flight(pool, t)),
+                    and_(
+                        or_(pool.stream[t] != pool.stream[s], pool.ticket[t] >= pool.ticket[s]),
+                        not_(pool.waits[s, t]),
+                    ),
+                ),
+            ),
+        ),
+        lambda: enabled(complete, pool, s),
+    )
+
+
+@define
+def can_clash(pool: Schedule, t: Step, s: Step, k: SubPool, page: Page, writing: Bool) -> Bool:
+    """Must step s, which is to read or write the page, be behind step t?"""
+    return and_(
+        t != s,
+        is_in_flight(pool, t),
+        or_(
+            and_(pool.stream[t] == HOME, pool.stream[s] != HOME),
+            pool.writes[t].has((k, page)),
+            and_(writing, pool.reads[t].has((k, page))),
+        ),
+        not_(is_before(pool, t, s)),
+    )
+
+
+@theorem("I11")
+def an_access_is_refused_only_for_a_clash(pool: Schedule, s: Step, k: SubPool, v: Virtual, stamp: Int) -> Bool:
+    """I11: readers never wait for readers, nor any step for what it is behind of, or for pages that it does not use."""
+    return implies(
+        and_(
+            is_building(pool, s),
+            is_live(pool.buffer, k, v),
+            lambda: pool.captured[s, k] == pool.version[k],
+            lambda: not_(pool.to_zero[k, pool.buffer.physical[k, v]]),
+            stamp > 0,
+        ),
+        lambda: and_(
+            implies(
+                and_(
+                    lies_clear_of_writes(pool, s, k, pool.buffer.physical[k, v]),
+                    lies_clear_of_reads(pool, s, k, pool.buffer.physical[k, v]),
+                    not_(
+                        exists(
+                            pool.all(Step), lambda t: can_clash(pool, t, s, k, pool.buffer.physical[k, v], False)
+                        )
+                    ),
+                ),
+                lambda: enabled(read, pool, s, k, v),
+            ),
+            implies(
+                not_(
+                    exists(pool.all(Step), lambda t: can_clash(pool, t, s, k, pool.buffer.physical[k, v], True))
+                ),
+                lambda: enabled(write_page, pool, s, k, v, stamp),
+            ),
+        ),
+    )
+
+
+@theorem("I11", "I15")
+def zeroing_is_refused_only_for_a_clash(pool: Schedule, s: Step, k: SubPool, page: Page) -> Bool:
+    """I11, I15: queued zeroing waits for nobody but those in flight who may still touch the bytes."""
+    return implies(
+        and_(
+            is_building(pool, s),
+            pool.all(SubPool).has(k),
+            pool.all(Page).has(page),
+            lambda: pool.to_zero[k, page],
+            lambda: lies_clear_of_reads(pool, s, k, page),
+            lambda: not_(exists(pool.all(Step), lambda t: can_clash(pool, t, s, k, page, True))),
+        ),
+        lambda: enabled(zero, pool, s, k, page),
+    )
+
+
+@theorem("I6", "I11")
+def whatever_has_arrived_can_be_published(pool: Schedule, k: SubPool, v: Virtual) -> Bool:
+    """I6, I11: only a write in flight, or a zeroing that is queued, keeps a page from being published."""
+    return implies(
+        and_(
+            is_live(pool.buffer, k, v),
+            lambda: not_(pool.published[k, v]),
+            lambda: not_(pool.to_zero[k, pool.buffer.physical[k, v]]),
+            lambda: forall(
+                pool.all(Step), lambda t: lies_clear_of_writes(pool, t, k, pool.buffer.physical[k, v])
+            ),
+        ),
+        lambda: enabled(publish, pool, k, v),
+    )
+
+
 @theorem("I11")
 def an_open_step_can_be_launched(pool: Schedule, s: Step) -> Bool:
     """I11: nothing in flight keeps a step that has begun from being launched."""
@@ -1119,50 +1266,6 @@ def a_step_can_wait_for_any_event(pool: Schedule, s: Step, t: Step) -> Bool:
             lambda: pool.ticket[t] < pool.ticket[s],
         ),
         lambda: enabled(wait_for, pool, s, t),
-    )
-
-
-@define
-def is_alone(pool: Schedule, s: Step) -> Bool:
-    """Is nothing else in flight, and has the step, being built, touched nothing yet?"""
-    return and_(
-        is_building(pool, s),
-        lambda: forall(pool.all(Step), lambda t: or_(t == s, not_(is_in_flight(pool, t)))),
-        lambda: forall(pool.reads[s], lambda k, page: False),
-        lambda: forall(pool.writes[s], lambda k, page: False),
-    )
-
-
-@theorem("I11")
-def a_step_alone_can_read_and_write(pool: Schedule, s: Step, k: SubPool, v: Virtual, stamp: Int) -> Bool:
-    """I11: with nothing else in flight and the tables as captured, no access to a live id's page is refused."""
-    return implies(
-        and_(
-            is_alone(pool, s),
-            is_live(pool.buffer, k, v),
-            lambda: pool.captured[s, k] == pool.version[k],
-            lambda: not_(pool.to_zero[k, pool.buffer.physical[k, v]]),
-            stamp > 0,
-        ),
-        lambda: and_(
-            enabled(read, pool, s, k, v),
-            enabled(write_page, pool, s, k, v, stamp),
-            implies(not_(pool.published[k, v]), lambda: enabled(publish, pool, k, v)),
-        ),
-    )
-
-
-@theorem("I15")
-def a_step_alone_can_zero(pool: Schedule, s: Step, k: SubPool, page: Page) -> Bool:
-    """I15: the next step can do all zeroing that is queued."""
-    return implies(
-        and_(
-            is_alone(pool, s),
-            pool.all(SubPool).has(k),
-            pool.all(Page).has(page),
-            lambda: pool.to_zero[k, page],
-        ),
-        lambda: enabled(zero, pool, s, k, page),
     )
 
 
@@ -1308,7 +1411,7 @@ def a_step_in_flight_keeps_its_promises(pre: Schedule, post: Schedule) -> Bool:
             pre.all(Byte),
             lambda b: implies(
                 and_(pre.reading[s, b], is_in_flight(post, s)),
-                or_(post.reading[s, b], post.stale[b]),
+                and_(post.reading[s, b], post.promised[s, b] == pre.promised[s, b]),
             ),
         ),
     )
@@ -1332,6 +1435,7 @@ def tables_tell_their_versions(pre: Schedule, post: Schedule) -> Bool:
 def a_step_has_read_what_it_was_promised(pre: Schedule, post: Schedule, s: Step) -> Bool:
     """I5: when a step completes, every byte that it read was what the program had promised it; its writes are done."""
     return and_(
+        pre.phase[s] == Phase.LAUNCHED,
         forall(pre.all(Byte), lambda b: implies(pre.reading[s, b], pre.device[b] == pre.promised[s, b])),
         forall(pre.all(Byte), lambda b: implies(pre.writing[s, b], post.device[b] == pre.result[s, b])),
         forall(pre.all(Byte), lambda b: implies(not_(pre.writing[s, b]), post.device[b] == pre.device[b])),
@@ -1346,6 +1450,7 @@ def a_read_is_promised_what_the_program_says(
 ) -> Bool:
     """I5, I15: the step will see what was written last, or zeros where they were promised, byte for byte."""
     return and_(
+        pre.seen[s, k, v] == pre.buffer.physical[k, v],
         post.reads[s].has((k, pre.buffer.physical[k, v])),
         forall(
             pre.all(Byte),
@@ -1367,12 +1472,33 @@ def a_write_is_known_from_the_call_on(
 ) -> Bool:
     """I5: the step will write the whole page, and readers from now on are promised what it writes."""
     return and_(
+        pre.seen[s, k, v] == pre.buffer.physical[k, v],
+        not_(pre.to_zero[k, pre.buffer.physical[k, v]]),
         post.writes[s].has((k, pre.buffer.physical[k, v])),
         forall(
             pre.all(Byte),
             lambda b: implies(
                 is_in_page(pre.buffer, k, pre.buffer.physical[k, v], b),
                 and_(post.writing[s, b], post.result[s, b] == stamp, not_(post.stale[b]), post.writer[b] == s),
+            ),
+        ),
+    )
+
+
+@ensures(write_padding, "I22")
+def padding_reaches_the_sink_alone(
+    pre: Schedule, post: Schedule, s: Step, k: SubPool, v: Virtual, stamp: Int
+) -> Bool:
+    """I22: a dead row of a step being built writes page 0, and no byte that anyone is promised."""
+    return and_(
+        is_building(pre, s),
+        not_(is_live(pre.buffer, k, v)),
+        forall(
+            pre.all(Byte),
+            lambda b: ite(
+                is_in_page(pre.buffer, k, SINK_PAGE, b),
+                post.buffer.memory[b] == stamp,
+                lambda: post.buffer.memory[b] == pre.buffer.memory[b],
             ),
         ),
     )
@@ -1388,7 +1514,14 @@ def a_queued_zeroing_is_done_once(pre: Schedule, post: Schedule, s: Step, k: Sub
         forall(
             pre.all(Byte),
             lambda b: implies(
-                is_in_page(pre.buffer, k, page, b), and_(post.writing[s, b], post.writer[b] == s, not_(post.stale[b]))
+                is_in_page(pre.buffer, k, page, b),
+                and_(
+                    post.writing[s, b],
+                    post.result[s, b] == ZEROED,
+                    post.writer[b] == s,
+                    not_(post.stale[b]),
+                    not_(pre.reading[s, b]),
+                ),
             ),
         ),
     )
@@ -1398,12 +1531,15 @@ def a_queued_zeroing_is_done_once(pre: Schedule, post: Schedule, s: Step, k: Sub
 def a_fresh_frontier_page_is_not_read_before_it_is_zeroed(
     pre: Schedule, post: Schedule, k: SubPool, v: Virtual, page: Page
 ) -> Bool:
-    """I15: where zeroing is promised, no step can read or write the fresh page before it has been done."""
+    """I15: where zeroing is promised it is queued, which keeps every step from reading and writing the fresh page."""
     return and_(
         post.to_zero[k, page] == pre.buffer.zeroed[k],
         implies(
             pre.buffer.zeroed[k],
-            forall(pre.all(Step), lambda s: not_(enabled(read, post, s, k, v))),
+            and_(
+                forall(pre.all(Step), lambda s: not_(enabled(read, post, s, k, v))),
+                forall(pre.all(Step), lambda s: not_(enabled(write_page, post, s, k, v, 1))),
+            ),
         ),
     )
 
@@ -1412,12 +1548,15 @@ def a_fresh_frontier_page_is_not_read_before_it_is_zeroed(
 def a_fresh_hole_is_not_read_before_it_is_zeroed(
     pre: Schedule, post: Schedule, k: SubPool, v: Virtual, page: Page
 ) -> Bool:
-    """I15: where zeroing is promised, no step can read or write the fresh page before it has been done."""
+    """I15: where zeroing is promised it is queued, which keeps every step from reading and writing the fresh page."""
     return and_(
         post.to_zero[k, page] == pre.buffer.zeroed[k],
         implies(
             pre.buffer.zeroed[k],
-            forall(pre.all(Step), lambda s: not_(enabled(read, post, s, k, v))),
+            and_(
+                forall(pre.all(Step), lambda s: not_(enabled(read, post, s, k, v))),
+                forall(pre.all(Step), lambda s: not_(enabled(write_page, post, s, k, v, 1))),
+            ),
         ),
     )
 
@@ -1506,6 +1645,7 @@ def a_step_begins_with_the_tables_of_now(pre: Schedule, post: Schedule, s: Step,
     """I24: the step is the newest of all, and has captured the tables as they are."""
     return and_(
         not_(is_in_flight(pre, s)),
+        stream >= HOME,
         post.phase[s] == Phase.OPEN,
         post.stream[s] == stream,
         post.ticket[s] == pre.clock,

@@ -55,7 +55,7 @@ class Map(dict[Key, V], Generic[Key, V]):
 
         Both take the parts of a key of several as so many arguments.
         """
-        keys = list(self)
+        keys: list[Any] = list(self)
         if keys and isinstance(keys[0], tuple):
             chosen = keys if where is None else [key for key in keys if where(*key)]
             dict.update(self, [(key, to(*key)) for key in chosen])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeVar, get_args, get_origin, overload
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -16,6 +16,18 @@ class Id(int):
     """Base of id newtypes. Concrete values are plain integers; symbolic ones may only meet their own kind."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:  # a step away from an id is an id of its kind; between two ids lies a number of steps
+
+        def __add__(self, other: int) -> Self: ...
+
+        @overload
+        def __sub__(self, other: Self) -> int: ...  # type: ignore[overload-overlap]
+
+        @overload
+        def __sub__(self, other: int) -> Self: ...
+
+        def __sub__(self, other: int) -> int: ...
 
 
 class Enumeration(enum.IntEnum):

@@ -11,8 +11,9 @@ import pytest
 from lockers_text import LOCKERS, WITH_A_HARMLESS_TWIN, planted, with_more
 
 from poolproof.proofs import tasks
-from poolproof.proofs.controls import Killer
-from poolproof.proofs.mutate import mutants
+from poolproof.proofs.controls import Kill, Killer, walk
+from poolproof.proofs.explore import Explorer
+from poolproof.proofs.mutate import Mutant, mutants
 from poolproof.proofs.results import PROVED, REFUTED, UNKNOWN, Report, Result
 from poolproof.spec.language import Refused
 from poolproof.spec.language.source import is_binding, parse, statements
@@ -286,19 +287,53 @@ def test_a_kill_is_a_step_that_the_run_reading_confirms(make: Make) -> None:
     killer = Killer(subject.spec, {"total": 2})
     item = subject.spec.action("take")
     dropped = next(m for m in mutants(subject.spec, item) if m.name == "drops `lockers.free.remove(locker)`")
-    kill = killer.kill(item, dropped)
-    assert kill.broken["free_lockers_are_listed"].startswith("take(person=")
-    assert kill.mutant == "take: drops `lockers.free.remove(locker)`"
+    sampled = killer.run(item, dropped)
+    solved = Kill(dropped.label, item.name, dropped.line)
+    killer.search(item, dropped, solved, {"free_lockers_are_listed"})
+    for kill in (sampled, solved):
+        assert kill.broken["free_lockers_are_listed"].startswith("take(person=")
+        assert kill.mutant == "take: drops `lockers.free.remove(locker)`"
 
 
 def test_an_action_that_is_not_changed_is_not_killed(make: Make) -> None:
-    from poolproof.proofs.mutate import Mutant
-
     subject = make(LOCKERS).SUBJECT
     for name in ("take", "leave", "clear"):
         item = subject.spec.action(name)
         same = Mutant(name, "changes nothing", 1, item.function)
-        assert Killer(subject.spec, {"total": 2}).kill(item, same, thorough=True).broken == {}
+        killer = Killer(subject.spec, {"total": 2})
+        kill = killer.run(item, same, thorough=True)
+        killer.search(item, same, kill, set())
+        assert kill.broken == {}
+
+
+def test_the_solver_looks_only_for_what_it_is_asked_until_something_is_broken(make: Make) -> None:
+    """A mutant that nothing has broken is searched for any claim; one that has, only for what is still aimed at."""
+    subject = make(LOCKERS).SUBJECT
+    killer, item = Killer(subject.spec, {"total": 2}), subject.spec.action("take")
+    twice = next(m for m in mutants(subject.spec, item) if m.name == "`lockers.taken += 2` for `lockers.taken += 1`")
+    nothing = Kill(twice.label, item.name, twice.line)
+    killer.search(item, twice, nothing, set())
+    assert "taken_lockers_are_counted" in nothing.broken
+    known = Kill(twice.label, item.name, twice.line, {"something": "known"})
+    killer.search(item, twice, known, set())
+    assert known.broken == {"something": "known"}
+    killer.search(item, twice, known, {"taken_lockers_are_counted"})
+    assert "taken_lockers_are_counted" in known.broken
+
+
+def test_sampled_states_are_reachable_different_and_the_same_every_time(make: Make) -> None:
+    spec = make(LOCKERS).SPEC
+    found = walk(spec, {"total": 3}, 10)
+    keys = [state.key() for state in found]
+    explorer = Explorer(spec, {"total": 3})
+    explorer.run(check=False)
+    assert len(set(keys)) == len(keys) == 10
+    assert set(keys) <= set(explorer.parents)
+    assert all(spec.violations(state) == [] for state in found)
+    assert [state.key(ghosts=True) for state in walk(spec, {"total": 3}, 10)] == [
+        state.key(ghosts=True) for state in found
+    ]
+    assert len(walk(spec, {"total": 1}, 10)) == 3
 
 
 def test_the_controls_of_the_initial_state_start_from_anything(make: Make) -> None:

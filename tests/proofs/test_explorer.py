@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from lockers_text import LOCKERS, WITH_A_HARMLESS_TWIN, planted, with_more
 
-from poolproof.proofs.explore import Explorer, argument_tuples, claim_name
+from poolproof.proofs.arguments import argument_tuples
+from poolproof.proofs.explore import Explorer, claim_name
 from poolproof.proofs.results import EXHAUSTED, EXPLORED, REFUTED, UNKNOWN, Report
 from poolproof.spec.language.source import is_guard, parse, statements
 

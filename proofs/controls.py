@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from poolproof.proofs.concrete import arguments_of, broken_by, holds, run, state_of, violated
 from poolproof.proofs.arguments import allowed, worth_asking
+from poolproof.proofs.concrete import arguments_of, broken_by, holds, run, state_of, violated
 from poolproof.proofs.explore import claim_name, show_call
 from poolproof.proofs.mutate import Mutant, shifted
 from poolproof.proofs.obligations import Generator
@@ -27,7 +27,7 @@ from poolproof.spec.language.state import nested_sizes
 from poolproof.spec.language.terms import TRUE, Term, conjunction
 
 SAMPLES = 80
-RESTART = 24
+RESTART = 40
 WALK = 4_000
 ASKED = 6
 """So many mutants are asked about a claim that none of them breaks in a sampled state."""
@@ -87,7 +87,7 @@ class Killer:
         return kill
 
     def search(self, item: Item, mutant: Mutant, kill: Kill, aims: set[str]) -> None:
-        """Have the solver look for steps that break the `aims`, claims still to be broken; for any where none is yet."""
+        """Have the solver look for steps that break the `aims`, still to be broken; for any claim where none is yet."""
         changed = self.spec.with_body(item, mutant.function)
         twin = changed.action(item.name)
         goals = self.goals_for(item, changed)
@@ -199,7 +199,7 @@ class Killer:
 def walk(spec: Specification[Any], sizes: dict[str, Any], wanted: Item) -> list[State]:
     """Different reachable states of an instance, on random walks of a few steps each from the initial state.
 
-    Half of them are the first ones met, the others those in which an action is enabled. Of two actions drawn the one
+    Half of them are the first ones met, the others those in which an action is enabled. Of three actions drawn the one
     that was taken less often goes first, so that rare ones are met.
     """
     draw = random.Random(0)
@@ -224,8 +224,8 @@ def walk(spec: Specification[Any], sizes: dict[str, Any], wanted: Item) -> list[
 
 
 def _stroll(spec: Specification[Any], state: State, taken: dict[str, int], draw: random.Random) -> State:
-    """The state after one of two actions drawn, or the same one where neither is enabled."""
-    drawn = draw.sample(spec.actions, min(2, len(taken)))
+    """The state after one of three actions drawn, or the same one where neither is enabled."""
+    drawn = draw.sample(spec.actions, min(3, len(taken)))
     for item in sorted(drawn, key=lambda item: taken[item.name]):
         choices = list(allowed(spec, item, state))
         after = run(spec, item, state, draw.choice(choices)).after if choices else None

@@ -125,12 +125,12 @@ class Explorer:
         self._on_ghosts = [claim for claim in spec.invariants if _reads(spec, claim) & spec.ghosts]
         self._allowed_now: dict[str, list[tuple[Any, ...]]] = {}
 
-    def run(self, check: bool = True) -> Exploration:
-        """Explore; with `check`, evaluate every claim on every state and step."""
+    def run(self, check: bool = True, until_broken: bool = False) -> Exploration:
+        """Explore; with `check`, evaluate claims on states and steps; with `until_broken`, only until one fails."""
         with self.spec.active():
-            return self._run(check)
+            return self._run(check, until_broken)
 
-    def _run(self, check: bool) -> Exploration:
+    def _run(self, check: bool, until_broken: bool) -> Exploration:
         spec, result = self.spec, self.result
         for item in spec.actions:
             result.guards[item.name] = {s.lineno for s in statements(parse(item.function)) if is_guard(s)}
@@ -144,7 +144,7 @@ class Explorer:
         start = self.key_of(first)
         self.parents[start] = (None, "")
         queue: deque[tuple[Any, State]] = deque([(start, first)])
-        while queue:
+        while queue and not (until_broken and result.broken):
             key, state = queue.popleft()
             result.states += 1
             self.seen.append(state)

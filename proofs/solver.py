@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-SHORT_LIMIT = 1_500_000
+SHORT_LIMIT = 5_000_000
 LONG_LIMIT = 60_000_000
 
 

@@ -101,8 +101,9 @@ def control_task(where: Where, action: str) -> dict[str, Any]:
     for sizes in subject.mutant_sizes:
         killer = Killer(subject.spec, sizes)
         for mutant in found:
-            _merge(kills, mutant.label, killer.run(item, mutant))
-            aims -= set(kills[mutant.label].broken)
+            if aims or mutant.label not in kills or not kills[mutant.label].broken:
+                _merge(kills, mutant.label, killer.run(item, mutant))
+                aims -= set(kills[mutant.label].broken)
         asked = dict.fromkeys(aims, 0)
         for mutant in sorted(found, key=lambda m: bool(kills[m.label].broken)):
             wanted = {aim for aim in aims if asked[aim] < ASKED}
@@ -111,6 +112,8 @@ def control_task(where: Where, action: str) -> dict[str, Any]:
                 aims -= set(kills[mutant.label].broken)
                 asked |= {aim: asked[aim] + 1 for aim in wanted}
         for twin in (t for t in subject.twins if t.action == action):
+            if twin.name in planted and set(twin.refutes) <= set(planted[twin.name].broken):
+                continue
             planted_as = Mutant(action, twin.name, parse(twin.function).lineno, twin.function)
             _merge(planted, twin.name, killer.run(item, planted_as, thorough=True))
             if not set(twin.refutes) <= set(planted[twin.name].broken):
@@ -164,7 +167,8 @@ def explore_task(where: Where, sizes: dict[str, int]) -> dict[str, Any]:
         faulty = subject.spec.with_body(subject.spec.action(twin.action), twin.function)
         given = any(not isinstance(size, int) for size in sizes.values())
         small = sizes if given else {name: max(2, size - 2) for name, size in sizes.items()}
-        broken = Explorer(faulty, small, subject.explore_limit, subject.canonical).run().broken
+        found = Explorer(faulty, small, subject.explore_limit, subject.canonical)
+        broken = found.run(until_broken=True).broken
         control = f"{twin.name}: {broken[0].claim} after {'; '.join(broken[0].trace)}" if broken else ""
     return {
         "states": seen.states,

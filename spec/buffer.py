@@ -1163,8 +1163,23 @@ def an_empty_float_is_in_nobodys_way(pool: Buffer, k: SubPool, at: Page) -> Bool
         lambda: and_(
             enabled(park_float, pool, k),
             iff(enabled(place_float, pool, k, at), fits(pool, k, at)),
-            implies(fits(pool, k, at), lambda: fits(after(place_float, pool, k, at), k, at)),
+            implies(
+                fits(pool, k, at),
+                lambda: and_(
+                    fits(after(place_float, pool, k, at), k, at),
+                    is_frontier(after(place_float, pool, k, at), k, at),
+                ),
+            ),
         ),
+    )
+
+
+@theorem("I11", "I14")
+def an_empty_float_takes_no_room(pool: Buffer, k: SubPool, at: Page, j: SubPool, page: Page) -> Bool:
+    """I11, I14: wherever an empty float is placed, what fits another sub-pool is what fitted before."""
+    return implies(
+        and_(pool.all(SubPool).has(j), j != k, enabled(place_float, pool, k, at)),
+        lambda: iff(fits(pool, j, page), fits(after(place_float, pool, k, at), j, page)),
     )
 
 

@@ -18,6 +18,7 @@ from poolproof.spec.buffer import SPEC as BUFFER
 from poolproof.spec.buffer import (
     SINK_PAGE,
     START,
+    UP_END,
     ZEROED,
     Buffer,
     Byte,
@@ -883,22 +884,45 @@ def zeroed_pages_have_no_stale_byte(pool: Schedule) -> Bool:
 
 
 @invariant("I5")
-def the_last_writer_has_the_last_word(pool: Schedule) -> Bool:
-    """I5: the last writer in flight of a byte leaves there what the program says; with none, it is there already."""
+def what_nobody_is_writing_is_on_the_device(pool: Schedule) -> Bool:
+    """I5: a known byte that no step in flight writes holds on the device what the program says."""
     return forall(
         pool.all(Byte),
         lambda b: implies(
-            b - START >= pool.buffer.sink_bytes,
-            ite(
-                pool.writer[b] == NO_STEP,
-                implies(not_(pool.stale[b]), pool.device[b] == pool.buffer.memory[b]),
-                lambda: and_(
-                    pool.all(Step).has(pool.writer[b]),
-                    lambda: is_in_flight(pool, pool.writer[b]),
-                    lambda: pool.writing[pool.writer[b], b],
-                    lambda: implies(not_(pool.stale[b]), pool.result[pool.writer[b], b] == pool.buffer.memory[b]),
-                ),
+            and_(b - START >= pool.buffer.sink_bytes, pool.writer[b] == NO_STEP, not_(pool.stale[b])),
+            pool.device[b] == pool.buffer.memory[b],
+        ),
+    )
+
+
+@invariant("I5")
+def the_last_writer_is_in_flight(pool: Schedule) -> Bool:
+    """I5: whoever counts as a byte's last writer is in flight and writes it."""
+    return forall(
+        pool.all(Byte),
+        lambda b: implies(
+            and_(b - START >= pool.buffer.sink_bytes, pool.writer[b] != NO_STEP),
+            and_(
+                pool.all(Step).has(pool.writer[b]),
+                lambda: is_in_flight(pool, pool.writer[b]),
+                lambda: pool.writing[pool.writer[b], b],
             ),
+        ),
+    )
+
+
+@invariant("I5")
+def the_last_writer_has_the_last_word(pool: Schedule) -> Bool:
+    """I5: the last writer in flight of a known byte leaves there what the program says."""
+    return forall(
+        pool.all(Byte),
+        lambda b: implies(
+            and_(
+                b - START >= pool.buffer.sink_bytes,
+                pool.all(Step).has(pool.writer[b]),
+                not_(pool.stale[b]),
+            ),
+            lambda: pool.result[pool.writer[b], b] == pool.buffer.memory[b],
         ),
     )
 
@@ -1320,6 +1344,49 @@ def credit_can_be_realised(pool: Schedule, s: Step, k: SubPool) -> Bool:
                 pool.all(Page),
                 lambda hole: enabled(relocate, pool, s, k, pool.buffer.virtual[k, pool.buffer.last[k] - 1], hole),
                 witness=lambda: pool.buffer.holes[k].pick(),
+            ),
+        ),
+    )
+
+
+@theorem("I10", "I11", "I12")
+def credit_can_be_realised_below(pool: Schedule, s: Step, k: SubPool) -> Bool:
+    """I10, I11, I12: the same from the lower side, for the down end and for floats."""
+    return implies(
+        and_(
+            is_building(pool, s),
+            lambda: pool.stream[s] == HOME,
+            lambda: forall(pool.reads[s], lambda j, page: False),
+            lambda: forall(pool.writes[s], lambda j, page: False),
+            pool.all(SubPool).has(k),
+            k != UP_END,
+            lambda: credit(pool, k) > 0,
+        ),
+        lambda: ite(
+            pool.buffer.holes[k].has(pool.buffer.first[k]),
+            lambda: enabled(give_up_low, pool, k),
+            lambda: exists(
+                pool.all(Page),
+                lambda hole: enabled(relocate, pool, s, k, pool.buffer.virtual[k, pool.buffer.first[k]], hole),
+                witness=lambda: pool.buffer.holes[k].pick(),
+            ),
+        ),
+    )
+
+
+@theorem("I10", "I12")
+def giving_up_a_page_uses_one_credit(pool: Schedule, k: SubPool) -> Bool:
+    """I10, I12: the page that goes is the only one that leaves the credit, so credit n is good for n pages."""
+    return implies(
+        and_(pool.all(SubPool).has(k), lambda: credit(pool, k) > 0),
+        lambda: and_(
+            implies(
+                enabled(give_up_high, pool, k),
+                lambda: credit(after(give_up_high, pool, k), k) == credit(pool, k) - 1,
+            ),
+            implies(
+                enabled(give_up_low, pool, k),
+                lambda: credit(after(give_up_low, pool, k), k) == credit(pool, k) - 1,
             ),
         ),
     )

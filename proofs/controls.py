@@ -29,7 +29,7 @@ from poolproof.spec.language.terms import TRUE, Term, conjunction
 SAMPLES = 80
 RESTART = 40
 WALK = 4_000
-ASKED = 6
+ASKED = 14
 """So many mutants are asked about a claim that none of them breaks in a sampled state."""
 MORE_STEPS = 8
 """How many more breaking steps are run once a mutant is refuted, for the claims that they break besides."""

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from poolproof.proofs import arithmetic, tasks, twins
+from poolproof.proofs import arithmetic, products, smtlib, tasks, twins
 from poolproof.proofs import results as grades
 from poolproof.proofs.cache import Cache, digest
 from poolproof.proofs.obligations import Generator, Obligation
@@ -58,7 +58,8 @@ def prove(subjects: Iterable[Subject] | None = None, options: Options | None = N
     chosen = [tasks.subject_of(ref) for ref in SHIPPED.values()] if subjects is None else list(subjects)
     report.refs = {s.name: s.ref for s in chosen if s.ref not in SHIPPED.values()}
     runs = [Run(subject, options) for subject in chosen]
-    contracts = {c for c in (arithmetic.claims() if subjects is None else ()) if _any_match(options.only, c, "", ())}
+    shared = [*arithmetic.claims(), *products.claims()] if subjects is None else []
+    contracts = {c for c in shared if _any_match(options.only, c, "", ())}
     _reject_idle_patterns(options.only, runs, contracts)
     cache = Cache(options.use_cache)
     try:
@@ -183,7 +184,7 @@ def _arithmetic_job(report: Report, wanted: set[str]) -> Job:
             if plain["claim"] in wanted:
                 report.obligations.append(Result(**{**plain, "tags": tuple(plain["tags"]), "cached": cached}))
 
-    sources = [Path(str(m.__file__)).read_text() for m in (arithmetic, twins.arithmetic, spec_arithmetic)]
+    sources = [Path(str(m.__file__)).read_text() for m in (arithmetic, products, smtlib, twins.arithmetic, spec_arithmetic)]
     key = digest("arithmetic", arithmetic.checker_name(), *sources)
     return Job("arithmetic", tasks.arithmetic_task, (), {"": key}, _take, weight=3)
 

@@ -100,6 +100,8 @@ IMPLIED = {
     },
     "read/no_writer_comes_between_source_and_reader": "the source is the last writer, which all others are ahead of",
     "take_hole/the_last_writer_has_the_last_word": "the bytes of a fresh page are stale, or as they were",
+    "complete/a_step_keeps_its_snapshot": "it changes nothing of the steps that stay in flight",
+    "complete/the_last_writer_has_the_last_word": "the writers that stay in flight leave what they would have left",
     "let_go/deferred_pages_wait": "there are only more pending pages",
     "end_group/deferred_pages_wait": "no page is deferred",
     "read/read_sets_hold_pages": "a live id's page is one",

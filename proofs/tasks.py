@@ -188,10 +188,10 @@ def explore_task(where: Where, sizes: dict[str, int]) -> dict[str, Any]:
 
 
 def arithmetic_task() -> list[dict[str, Any]]:
-    """CrossHair on the shared arithmetic."""
-    from poolproof.proofs.arithmetic import results
+    """CrossHair on the shared arithmetic, Z3 on the lemmas about products."""
+    from poolproof.proofs import arithmetic, products
 
-    return [asdict(result) for result in results()]
+    return [asdict(result) for result in [*products.results(), *arithmetic.results()]]
 
 
 def sources_digest(subject: Subject) -> str:

@@ -1,11 +1,23 @@
 """The names of the theorems, as the fault catalogue numbers them, and what each says in one line."""
 
 STATEMENTS = {
-    "I1": "Every slot is in exactly one place: free, reserved by the open group, owned by a request or the cache, "
-    "pending, or the sink.",
+    "I1": "Every slot or page is in exactly one place: free, reserved, owned, a hole, pending, or the sink.",
     "I2": "No double free; sink, negative, foreign and unowned ids are refused; so is an id twice in a batch.",
     "I3": "A free or a transfer ends every former handle; a dead handle never lives again.",
     "I4": "All or nothing: a refused operation changes nothing, and capacity n means that n single steps succeed.",
-    "I21": "Counts equal the sizes of the sets they count, are never negative, and add up to the size of the pool.",
-    "I25": "Clear restores the initial state, whatever was open or owned.",
+    "I5": "No new writer while a reader or writer may be in flight; a step reads what it was promised at its call.",
+    "I6": "What is published has reached the device.",
+    "I8": "Moves keep what owners wrote; no mover passes a lease or a closed gate.",
+    "I9": "Tables are inverse; a mapping lives as long as its binding; one owner per id space; the tables cover it.",
+    "I10": "Credit is realisable: what a neighbour is told that it can have can be given up. (Admission is not here.)",
+    "I11": "Progress: compaction ends without holes, fences drain, and no call is refused without a cause.",
+    "I12": "A remembered capacity is what working it out now would give, gates included.",
+    "I13": "A release gives up exactly what was acquired.",
+    "I14": "Bytes of distinct owners never overlap, frontiers never cross, and all agree which bytes an id means.",
+    "I15": "Where zeroing is promised, a fresh page never shows an earlier tenant's bytes.",
+    "I20": "What can be bound, freed and credited depends on calls alone, never on how far the device is.",
+    "I21": "Counts equal the sizes of the sets they count, are never negative, and add up.",
+    "I22": "Padding, dead rows and negative ids reach the sink, and nothing else.",
+    "I24": "A step sees the tables as it captured them until it completes.",
+    "I25": "Clear restores the initial state, whatever was open or owned; it touches no byte.",
 }

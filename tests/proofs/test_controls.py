@@ -323,17 +323,15 @@ def test_the_solver_looks_only_for_what_it_is_asked_until_something_is_broken(ma
 
 def test_sampled_states_are_reachable_different_and_the_same_every_time(make: Make) -> None:
     spec = make(LOCKERS).SPEC
-    found = walk(spec, {"total": 3}, 10)
+    found = walk(spec, {"total": 3}, spec.action("leave"))
     keys = [state.key() for state in found]
     explorer = Explorer(spec, {"total": 3})
     explorer.run(check=False)
-    assert len(set(keys)) == len(keys) == 10
-    assert set(keys) <= set(explorer.parents)
+    assert len(set(keys)) == len(keys)
+    assert set(keys) == set(explorer.parents)  # there are 27
     assert all(spec.violations(state) == [] for state in found)
-    assert [state.key(ghosts=True) for state in walk(spec, {"total": 3}, 10)] == [
-        state.key(ghosts=True) for state in found
-    ]
-    assert len(walk(spec, {"total": 1}, 10)) == 3
+    again = walk(spec, {"total": 3}, spec.action("leave"))
+    assert [state.key(ghosts=True) for state in again] == [state.key(ghosts=True) for state in found]
 
 
 def test_the_controls_of_the_initial_state_start_from_anything(make: Make) -> None:

@@ -1,9 +1,9 @@
 """A simulated device: streams and waits as a partial order, every access an event of its own, bytes with labels.
 
 It is told what the program does and believes none of the spec's tables. An access may happen as soon as all that its
-step is behind of has completed, and at the latest when its step completes; which of them happens when is random.
-Within a step only accesses of the same bytes are in order, and those of two copies not even then. Pages are looked up in
-the tables as they were when the step began.
+step is behind of has completed, and at the latest when its step completes; which of them happens when is random. Within
+a step only accesses of the same bytes are in order, and those of two copies not even then. Pages are looked up in the
+tables as they were when the step began.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Broken(AssertionError):
 
 @dataclass
 class Access:
-    """A read, with what it was promised, or a write, with what it brings; `copy` is the copy that it is part of, or 0."""
+    """A read, with what it was promised, or a write, with what it brings; `copy` says of which copy it is part, or 0."""
 
     begin: int
     labels: list[int]

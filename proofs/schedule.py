@@ -102,6 +102,21 @@ IMPLIED = {
     "take_hole/the_last_writer_has_the_last_word": "the bytes of a fresh page are stale, or as they were",
     "complete/a_step_keeps_its_snapshot": "it changes nothing of the steps that stay in flight",
     "complete/the_last_writer_has_the_last_word": "the writers that stay in flight leave what they would have left",
+    **{
+        f"{name}/{claim}": "an empty float has no page, before or after"
+        for name in ("put_float", "lay_float_aside")
+        for claim in (
+            "leased_pages_are_kept",
+            "only_bound_pages_wait_for_zeroing",
+            "pages_touched_from_away_are_kept",
+            "zeroed_pages_have_no_stale_byte",
+        )
+    },
+    **{f"{name}/is_well_defined": "it only performs" for name in ("put_float", "lay_float_aside")},
+    "clear/is_well_defined": "whole tables are relabelled, each within itself",
+    "clear/leased_pages_do_not_move": "nothing is live afterwards",
+    "clear/captured_tables_are_current_or_told_apart": "nothing is in flight",
+    "clear/versions_are_captured_before_they_pass": "nothing is in flight",
     "let_go/deferred_pages_wait": "there are only more pending pages",
     "end_group/deferred_pages_wait": "no page is deferred",
     "read/read_sets_hold_pages": "a live id's page is one",
@@ -129,6 +144,8 @@ SUBJECT = Subject(
         "*: is_behind_writers without `pool.stream[[]s[]] != HOME`": "two steps at home are in order anyway",
         "read: is_behind_writers without `t != s`": "what the step itself writes is kept out by another guard",
         "zero: is_behind_readers without `t != s`": "what the step itself reads is kept out by another guard",
+        "clear: *pool.version[[]k[]] + 2*": "any step forward tells two versions apart",
+        "start: drops `perform(create, pool.buffer)`": "a specification that does not create its component is refused",
         "take_back: is_away without `is_in_flight(pool, s)`": "what is not in flight touches nothing",
     },
     implied=IMPLIED,

@@ -281,27 +281,20 @@ def start(pool: Schedule) -> None:
     """A new buffer, and nothing in flight."""
     perform(create, pool.buffer)
     pool.phase.relabel(lambda s: Phase.IDLE)
-    pool.stream.relabel(lambda s: HOME)
-    pool.ticket.relabel(lambda s: 0)
-    pool.clock = 1
     pool.waits.relabel(lambda s, t: False)
     pool.reads.empty()
     pool.writes.empty()
-    pool.version.relabel(lambda k: 0)
-    pool.captured.relabel(lambda s, k: 0)
     pool.held.relabel(lambda lease, k, page: False)
     pool.pins.relabel(lambda k, page: 0)
     pool.gates.relabel(lambda k: 0)
     pool.deferred = pool.deferred.none()
     pool.published.relabel(lambda k, v: False)
     pool.to_zero.relabel(lambda k, page: False)
-    pool.memo.relabel(lambda k: 0)
     pool.memo_holds.relabel(lambda k: False)
     pool.device.relabel(lambda b: pool.buffer.memory[b])
     pool.writer.relabel(lambda b: NO_STEP)
     pool.reading.relabel(lambda s, b: False)
     pool.writing.relabel(lambda s, b: False)
-    pool.stale.relabel(lambda b: False)
 
 
 @action
@@ -591,7 +584,6 @@ def relocate(pool: Schedule, s: Step, k: SubPool, v: Virtual, hole: Chosen[Page]
     require(is_building(pool, s))
     require(pool.stream[s] == HOME)
     require(is_live(pool.buffer, k, v))
-    require(pool.all(Page).has(hole))
     page = pool.buffer.physical[k, v]
     require(pool.gates[k] == 0)
     require(pool.pins[k, page] == 0)

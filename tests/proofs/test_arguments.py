@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from lockers_text import LOCKERS, planted
 
 from poolproof.proofs.arguments import allowed, argument_tuples, largest, values, worth_asking
+from poolproof.proofs.buffer import CHAIN
 from poolproof.proofs.buffer import SUBJECT as BUFFER
 from poolproof.proofs.schedule import SUBJECT as SCHEDULE
 from poolproof.proofs.slots import SUBJECT as SLOTS
@@ -32,27 +33,38 @@ def label(value: Any) -> str:
     return value.name if isinstance(value, Subject) else str(value.name)
 
 
+def sizes_of(subject: Subject) -> dict[str, Any]:
+    """An instance in which every action can happen: for the schedule, one with a float."""
+    if subject is not SCHEDULE:
+        return subject.mutant_sizes[0]
+    return {**{f"buffer.{name}": size for name, size in CHAIN.items()}, "steps": 2, "leases": 1}
+
+
+def walk(subject: Subject, draw: random.Random) -> Iterator[Any]:
+    """States that can be reached, found by trying arguments."""
+    first = state = subject.spec.initial(**sizes_of(subject))
+    usual = [a for a in subject.spec.actions if a.name not in ("clear", "close_gate", "lease_page", "let_go_later")]
+    for steps in itertools.count(1):
+        item = draw.choice(usual if draw.random() < 0.9 else subject.spec.actions)
+        arguments = some_good(subject, item, state, draw)
+        if arguments is not None:
+            state = state.copy()
+            item.effects(state, *arguments)
+        yield state
+        state = first if steps % 150 == 0 else state
+
+
+def some_good(subject: Subject, item: Any, state: Any, draw: random.Random) -> tuple[Any, ...] | None:
+    """Some arguments that pass, found by trying all."""
+    every = list(argument_tuples(subject.spec, state, item.parameters))
+    draw.shuffle(every)
+    return next((arguments for arguments in every if passes(item, state, arguments)), None)
+
+
 def states(subject: Subject, about: str, count: int) -> list[Any]:
-    """Some states that can be reached, in which different things are possible."""
-    draw, found = random.Random(about), {}
-    state = first = subject.spec.initial(**subject.mutant_sizes[0])
-    for steps in range(40 * count):
-        state = first if steps % 60 == 59 else a_step_on(subject, state, draw)
-        found[state.key()] = state
-    return draw.sample(list(found.values()), min(count, len(found)))
-
-
-def a_step_on(subject: Subject, state: Any, draw: random.Random) -> Any:
-    """The state after one random step, found by trying arguments; the same one where none were good."""
-    item = draw.choice([a for a in subject.spec.actions if a.name != "clear"])
-    every = [values(subject.spec, state, p) for p in item.parameters]
-    for _ in range(50):
-        arguments = tuple(draw.choice(choice) for choice in every)
-        if passes(item, state, arguments):
-            after = state.copy()
-            item.effects(after, *arguments)
-            return after
-    return state
+    """Some states that can be reached."""
+    found = {state.key(): state for state in itertools.islice(walk(subject, random.Random(about)), 8 * count)}
+    return random.Random(about).sample(list(found.values()), min(count, len(found)))
 
 
 def tried(subject: Subject, state: Any, parameters: Any, draw: random.Random) -> list[tuple[Any, ...]]:
@@ -73,8 +85,8 @@ def passes(item: Any, state: Any, arguments: tuple[Any, ...]) -> bool:
 
 @pytest.mark.parametrize(("subject", "item"), ACTIONS, ids=label)
 def test_allowed_arguments_are_those_that_no_guard_refuses(subject: Subject, item: Any) -> None:
-    draw, met = random.Random(item.name), set[bool]()
-    for state in states(subject, item.name, 25):
+    draw, met = random.Random(item.name), {True: 0, False: 0}
+    for state in itertools.islice(walk(subject, draw), 2_000):
         before = state.key(ghosts=True)
         found = list(allowed(subject.spec, item, state))
         assert len(found) == len(set(found))
@@ -83,8 +95,10 @@ def test_allowed_arguments_are_those_that_no_guard_refuses(subject: Subject, ite
         assert [a for a in found if not passes(item, state, a)] == []
         assert set(found) <= set(itertools.product(*(values(subject.spec, state, p) for p in item.parameters)))
         assert state.key(ghosts=True) == before
-        met.add(bool(found))
-    assert True in met
+        met[bool(found)] += 1
+        if met[True] >= 5 and sum(met.values()) >= 25:
+            break
+    assert met[True] >= 5, met
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=label)
@@ -152,8 +166,8 @@ def test_a_false_premise_is_not_asked_again_for_every_further_argument() -> None
 
 
 def test_sizes_are_found_in_components() -> None:
-    state = SCHEDULE.spec.initial(**SCHEDULE.mutant_sizes[0])
-    assert [largest(state, sort) for sort in (Step, Lease, SubPool, Page, Virtual, Byte)] == [2, 1, 2, 5, 3, 5]
+    state = SCHEDULE.spec.initial(**sizes_of(SCHEDULE))
+    assert [largest(state, sort) for sort in (Step, Lease, SubPool, Page, Virtual, Byte)] == [2, 1, 3, 5, 3, 5]
     assert largest(state, Stream) is None
     assert largest(state.buffer, Step) is None
 
@@ -177,6 +191,6 @@ def test_a_guard_that_reads_outside_a_table_is_told(make: Make) -> None:
 def test_guards_are_asked_in_their_order_even_where_a_later_one_needs_less(make: Make) -> None:
     """A guard may read what the one before it has made sure of."""
     old = "    require(lockers.all(Locker).has(locker))\n"
-    spec = make(planted(old, old + "    require(lockers.taken < 2)\n    require(person < 1)\n")).SPEC
+    spec = make(planted(old, old + "    require(lockers.taken < 2)\n    require(person < Person(1))\n")).SPEC
     state = spec.initial(total=2)
     assert list(allowed(spec, spec.action("take"), state)) == [(0, 0), (0, 1)]

@@ -23,7 +23,7 @@ class Broken(AssertionError):
 
 @dataclass
 class Access:
-    """A read, with what it was promised, or a write, with what it brings; `copy` says of which copy it is part, or 0."""
+    """A read, with what it was promised, or a write, with what it brings; `copy` numbers the copy that it is of."""
 
     begin: int
     labels: list[int]

@@ -86,6 +86,13 @@ class Walk:
                 raise AssertionError(f"seed {self.seed}: {item.name}{tuple(arguments)} reads outside a table") from None
         return None
 
+    def anywhere(self, steps: int) -> State:
+        """A state that can be reached."""
+        state: State = self.spec.initial(**self.sizes)
+        for _ in range(steps):
+            state = self.next(state)
+        return state
+
     def where(self, item: Any, steps: int) -> State:
         """A state that can be reached, after some steps, in which an action is allowed."""
         state = self.spec.initial(**self.sizes)
@@ -104,7 +111,9 @@ def compare_readings(walk: Walk, item: Any, trials: int) -> Counter[str]:
     for trial in range(trials):
         state = walk.where(item, walk.draw.randrange(30))
         good = walk.allowed(item, state)
-        for arguments in (good, walk.refused(item, state, good)):
+        assert good is not None
+        elsewhere = state if item.parameters else walk.anywhere(40)
+        for at, arguments in ((state, good), (elsewhere, walk.refused(item, elsewhere, good))):
             if arguments is not None:
-                seen[compare_step(walk.spec, item, state, arguments, f"seed {walk.seed}, trial {trial}")] += 1
+                seen[compare_step(walk.spec, item, at, arguments, f"seed {walk.seed}, trial {trial}")] += 1
     return seen

@@ -62,6 +62,7 @@ WINDOW = {
     "top": 3,
 }
 
+
 def canonical(pool: Buffer) -> Any:
     """The state, with virtual ids named in the order of the pages that they are bound to."""
     names: dict[tuple[int, int], int] = {}
@@ -81,7 +82,7 @@ SUBJECT = Subject(
     explore_limit=200_000,
     canonical=canonical,
     redundant={
-        "*: `pool.first[[]k[]] = ite(page <= pool.first[[]k[]]*": "where the page is the first one, both write the same",
+        "*: `pool.first[[]k[]] = ite(page <= pool.first[[]k[]]*": "where the page is the first, both write it",
     },
     implied={
         "*/*_is_a_bijection": "a roster changes only through its own operations, each of which keeps the bijection",
@@ -94,6 +95,7 @@ SUBJECT = Subject(
         "move/windows_bind_only_live_ids": "the id has a page before and after",
         "move/unmapped_ids_are_listed": "the id has a page before and after",
         "move/a_tenancy_lasts_as_long_as_its_mapping": "the id has a page before and after",
+        "/anything_can_be_written": "its guards are the premise",
         "clear/extents_are_page_ranges": "the ends lie where the instance's maker put them",
         "clear/is_well_defined": "whole tables are relabelled, each within itself",
         "clear/windows_bind_only_live_ids": "nothing is live",

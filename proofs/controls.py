@@ -72,21 +72,22 @@ class Killer:
         # What an action ensures is nearest to its guards and quickest to find broken, so it is asked first.
         return {wd.about: wd.goal} | {o.about: _under(assumed, o.goal) for o in reversed(rest)}
 
-    def run(self, item: Item, mutant: Mutant, thorough: bool = False) -> Kill:
+    def run(self, item: Item, mutant: Mutant, wanted: set[str] | None = None) -> Kill:
         """Claims that the mutant breaks in sampled states: by a step, or claims about a state that speak of it.
 
-        Claims about states are tried while no other mutant has broken them, or until this one has broken something;
-        `thorough` tries them all.
+        Claims about states are tried until this mutant has broken something, and beyond that while some of the
+        `wanted` ones, those that no mutant has broken by default, are not yet broken.
         """
         kill = Kill(mutant.label, item.name, mutant.line)
         changed = self.spec.with_body(item, mutant.function)
         twin = changed.action(item.name)
+        wanted = self.missing if wanted is None else wanted
         self._run_in_samples(kill, changed, item, twin)
         concerned = {claim_name(c) for c in _state_claims(changed) if _concerns(changed, c, twin)}
         for state in self.samples(item):
-            if kill.broken and not thorough and not concerned & self.missing:
+            if kill.broken and not (concerned & wanted) - set(kill.broken):
                 break
-            self._try_theorems(kill, changed, twin, state, thorough)
+            self._try_theorems(kill, changed, twin, state, wanted)
         return kill
 
     def search(self, item: Item, mutant: Mutant, kill: Kill, aims: set[str]) -> None:
@@ -96,14 +97,38 @@ class Killer:
         goals = self.goals_for(item, changed)
         self._ask(kill, changed, twin, {name: goals[name] for name in goals if name in aims})
         if not kill.broken:
-            self._ask(kill, changed, twin, {name: goals[name] for name in goals if name not in aims}, aims=False)
-        if not kill.broken:
+            claims = {claim.name for claim in [*changed.steps, *changed.ensures(twin)]}
+            near = {name: goals[name] for name in goals if name in claims - aims}
+            self._ask(kill, changed, twin, near, aims=False)
             self._ask_about_states(kill, changed, twin)
+            if not kill.broken:
+                far = {name: goals[name] for name in goals if name not in claims | aims}
+                self._ask(kill, changed, twin, far, aims=False)
 
-    def _ask_about_states(self, kill: Kill, changed: Specification[Any], twin: Item) -> None:
-        """Have the solver look for a state in which a claim about states that speaks of the action fails."""
+    def search_states(self, item: Item, mutant: Mutant, kill: Kill, wanted: set[str]) -> None:
+        """Have the solver look for states in which claims about states that no mutant has broken fail."""
+        changed = self.spec.with_body(item, mutant.function)
+        self._ask_about_states(kill, changed, changed.action(item.name), wanted)
+
+    def concerned(self, item: Item) -> set[str]:
+        """The claims about states that no mutant has broken and that speak of an action by name."""
+        claims = [c for c in _state_claims(self.spec) if claim_name(c) in self.missing]
+        return {claim_name(c) for c in claims if _speaks_of(c, item)}
+
+    def _ask_about_states(
+        self, kill: Kill, changed: Specification[Any], twin: Item, wanted: set[str] | None = None
+    ) -> None:
+        """Have the solver look for a state in which a claim about states that speaks of the action fails.
+
+        Only the `wanted` ones are asked about where they are given, and otherwise none once something is broken.
+        """
+        if wanted is None and kill.broken:
+            return
         generator = self.generator.with_spec(changed)
-        claims = {claim_name(c): c for c in _state_claims(changed) if _concerns(changed, c, twin)}
+        claims = {claim_name(c): c for c in _state_claims(changed) if _speaks_of(c, twin)}
+        claims = {name: claim for name, claim in claims.items() if wanted is None or name in wanted}
+        if not claims:
+            return
         goals = {name: generator.of_claim(claim) for name, claim in claims.items()}
         text = script(self.printer.fork(), self.generator.known, {**goals, "": TRUE})
         for name, answer in solve_each(text, list(goals), CONTROL_LIMIT):
@@ -113,7 +138,9 @@ class Killer:
             arguments = list(arguments_of(claims[name].parameters, answer.model).values())
             if not violated(changed, state) and not holds(changed, claims[name], state, *arguments):
                 kill.broken[name] = show_call(name, claims[name].parameters, arguments)
-                return
+                self.missing.discard(name)
+                if wanted is None:
+                    return
 
     def _ask(
         self, kill: Kill, changed: Specification[Any], twin: Item, goals: dict[str, Term], aims: bool = True
@@ -141,6 +168,8 @@ class Killer:
                     outcome = run(changed, twin, state, arguments)
                     broken = broken_by(changed, twin, state, arguments, outcome)
                     more -= bool(broken)
+                    if broken and outcome.after is not None and self.missing:
+                        self._try_theorems(kill, changed, twin, outcome.after, self.missing)
                     for name in broken:
                         kill.broken.setdefault(name, show_call(twin.name, twin.parameters, arguments))
                     if more < 0:
@@ -180,15 +209,13 @@ class Killer:
             kill.broken.setdefault(name, shown)
         for state in (before, outcome.after):
             if state is not None and self.missing:
-                self._try_theorems(kill, changed, twin, state)
+                self._try_theorems(kill, changed, twin, state, self.missing)
 
-    def _try_theorems(
-        self, kill: Kill, changed: Specification[Any], twin: Item, state: Any, thorough: bool = False
-    ) -> None:
-        """Claims about states: those not yet broken by any mutant, or all while this mutant has broken none."""
+    def _try_theorems(self, kill: Kill, changed: Specification[Any], twin: Item, state: Any, wanted: set[str]) -> None:
+        """Claims about states: the wanted ones, and all of them while this mutant has broken nothing."""
         for claim in _state_claims(changed):
             name = claim_name(claim)
-            if name in kill.broken or (kill.broken and not thorough and name not in self.missing):
+            if name in kill.broken or (kill.broken and name not in wanted):
                 continue
             if not _concerns(changed, claim, twin):
                 continue
@@ -250,10 +277,15 @@ def _litter(state: State, draw: random.Random) -> None:
 
 def _concerns(spec: Specification[Any], claim: Any, action: Item) -> bool:
     """Does a claim about states speak of this action, or of no action at all?"""
+    called = frozenset() if claim.kind == "batch" else _names_in(claim.function)
+    return _speaks_of(claim, action) or (claim.kind != "batch" and called.isdisjoint(item.name for item in spec.actions))
+
+
+def _speaks_of(claim: Any, action: Item) -> bool:
+    """Does a claim about states speak of this action by name?"""
     if claim.kind == "batch":
         return bool(claim.batch.item.name == action.name)
-    called = _names_in(claim.function)
-    return action.name in called or called.isdisjoint(item.name for item in spec.actions)
+    return action.name in _names_in(claim.function)
 
 
 @cache

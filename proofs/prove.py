@@ -184,7 +184,9 @@ def _arithmetic_job(report: Report, wanted: set[str]) -> Job:
             if plain["claim"] in wanted:
                 report.obligations.append(Result(**{**plain, "tags": tuple(plain["tags"]), "cached": cached}))
 
-    sources = [Path(str(m.__file__)).read_text() for m in (arithmetic, products, smtlib, twins.arithmetic, spec_arithmetic)]
+    sources = [
+        Path(str(m.__file__)).read_text() for m in (arithmetic, products, smtlib, twins.arithmetic, spec_arithmetic)
+    ]
     key = digest("arithmetic", arithmetic.checker_name(), *sources)
     return Job("arithmetic", tasks.arithmetic_task, (), {"": key}, _take, weight=3)
 

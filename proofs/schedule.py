@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from poolproof.proofs.buffer import canonical as canonical_buffer
 from poolproof.proofs.subject import Subject
 from poolproof.proofs.twins.schedule import TWINS
-from poolproof.spec.schedule import SPEC, Schedule
+from poolproof.spec.schedule import SPEC
 
 
 def _over(buffer: dict[str, Any], steps: int, leases: int) -> dict[str, Any]:

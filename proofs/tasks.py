@@ -111,11 +111,14 @@ def control_task(where: Where, action: str) -> dict[str, Any]:
                 killer.search(item, mutant, kills[mutant.label], wanted)
                 aims -= set(kills[mutant.label].broken)
                 asked |= {aim: asked[aim] + 1 for aim in wanted}
+        for mutant in found[:ASKED]:
+            if left := killer.concerned(item):
+                killer.search_states(item, mutant, kills[mutant.label], left)
         for twin in (t for t in subject.twins if t.action == action):
             if twin.name in planted and set(twin.refutes) <= set(planted[twin.name].broken):
                 continue
             planted_as = Mutant(action, twin.name, parse(twin.function).lineno, twin.function)
-            _merge(planted, twin.name, killer.run(item, planted_as, thorough=True))
+            _merge(planted, twin.name, killer.run(item, planted_as, set(twin.refutes)))
             if not set(twin.refutes) <= set(planted[twin.name].broken):
                 killer.search(item, planted_as, planted[twin.name], set(twin.refutes))
         if not aims and all(kill.broken for kill in kills.values()):

@@ -1,9 +1,10 @@
 """What one byte buffer shared by several sub-pools may do.
 
-The sub-pools stand in a chain over the bytes 0 .. total - 1: sub-pool 0 grows up from the sink, the last one (where there
-are several) grows down from the top, and any number of floats lie between the two. Physical page i of a sub-pool is the
-bytes [i * P, (i + 1) * P), counted from byte 0, where P is that sub-pool's page size; so a page number never depends on
-where the sub-pool lies now. The bytes below `sink_bytes` are the sink: page 0 of every sub-pool, where padding goes.
+The sub-pools stand in a chain over the bytes 0 .. total - 1: sub-pool 0 grows up from the sink, the last one (where
+there are several) grows down from the top, and any number of floats lie between the two. Physical page i of a sub-pool
+is the bytes [i * P, (i + 1) * P), counted from byte 0, where P is that sub-pool's page size; so a page number never
+depends on where the sub-pool lies now. The bytes below `sink_bytes` are the sink: page 0 of every sub-pool, where
+padding goes.
 
 Everything above the allocator holds virtual ids. A sub-pool either owns its ids or, as a window, binds pages for the
 ids of another one (`id_owner`). A page inside a sub-pool's extent is bound to one id, a hole, or pending: let go of,
@@ -32,7 +33,6 @@ from poolproof.spec.language import (
     after,
     and_,
     assumption,
-    batch,
     counts,
     define,
     enabled,
@@ -165,14 +165,12 @@ def is_inside(pool: Buffer, k: SubPool, page: Page) -> Bool:
 @define
 def is_live(pool: Buffer, k: SubPool, v: Virtual) -> Bool:
     """Is the id bound to a page of this sub-pool?"""
-    return and_(
-        pool.all(SubPool).has(k), pool.all(Virtual).has(v), v != SINK, lambda: pool.physical[k, v] != UNMAPPED
-    )
+    return and_(pool.all(SubPool).has(k), pool.all(Virtual).has(v), v != SINK, lambda: pool.physical[k, v] != UNMAPPED)
 
 
 @define
 def is_bindable(pool: Buffer, k: SubPool, v: Virtual) -> Bool:
-    """Can the sub-pool bind a page for this id: one of its own that is free, or, for a window, a live one of its owner?"""
+    """Can the sub-pool bind a page for this id: a free one of its own, or, for a window, a live one of its owner?"""
     return and_(
         pool.all(Virtual).has(v),
         lambda: pool.unmapped[k].has(v),
@@ -183,9 +181,7 @@ def is_bindable(pool: Buffer, k: SubPool, v: Virtual) -> Bool:
 @define
 def is_frontier(pool: Buffer, k: SubPool, page: Page) -> Bool:
     """Would the page be the extent's next one, on a side on which the sub-pool may grow?"""
-    return or_(
-        and_(not_(is_down_end(pool, k)), page == pool.last[k]), and_(k != UP_END, page == pool.first[k] - 1)
-    )
+    return or_(and_(not_(is_down_end(pool, k)), page == pool.last[k]), and_(k != UP_END, page == pool.first[k] - 1))
 
 
 @define
@@ -210,9 +206,7 @@ def fits(pool: Buffer, k: SubPool, page: Page) -> Bool:
 @define
 def has_dependents(pool: Buffer, k: SubPool, v: Virtual) -> Bool:
     """Has a window bound a page for this id of its owner?"""
-    return exists(
-        pool.all(SubPool), lambda w: and_(w != k, pool.id_owner[w] == k, pool.physical[w, v] != UNMAPPED)
-    )
+    return exists(pool.all(SubPool), lambda w: and_(w != k, pool.id_owner[w] == k, pool.physical[w, v] != UNMAPPED))
 
 
 @define
@@ -271,11 +265,11 @@ def the_ends_are_in_place(pool: Buffer) -> Bool:
     return forall(
         pool.all(SubPool),
         lambda k: and_(
-            implies(k == UP_END, lambda: and_(pool.bottom >= SINK_PAGE, pool.sink_bytes <= offset(pool, k, pool.bottom))),
-            implies(k == UP_END, pool.bottom - SINK_PAGE <= pool.pages),
             implies(
-                is_down_end(pool, k), lambda: and_(pool.top >= SINK_PAGE, offset(pool, k, pool.top) <= pool.total)
+                k == UP_END, lambda: and_(pool.bottom >= SINK_PAGE, pool.sink_bytes <= offset(pool, k, pool.bottom))
             ),
+            implies(k == UP_END, pool.bottom - SINK_PAGE <= pool.pages),
+            implies(is_down_end(pool, k), lambda: and_(pool.top >= SINK_PAGE, offset(pool, k, pool.top) <= pool.total)),
             implies(is_down_end(pool, k), pool.top - SINK_PAGE <= pool.pages),
         ),
     )
@@ -313,7 +307,9 @@ def bind_frontier(pool: Buffer, k: SubPool, v: Virtual, page: Chosen[Page]) -> N
     pool.physical[k, v] = page
     pool.virtual[k, page] = v
     pool.bound[k] += 1
-    pool.place.relabel(lambda b: position(pool, k, page, b), where=lambda b: and_(pool.zeroed[k], is_in_page(pool, k, page, b)))
+    pool.place.relabel(
+        lambda b: position(pool, k, page, b), where=lambda b: and_(pool.zeroed[k], is_in_page(pool, k, page, b))
+    )
     pool.memory.relabel(lambda b: ZEROED, where=lambda b: and_(pool.zeroed[k], is_in_page(pool, k, page, b)))
     pool.written[k, v] = ite(pool.zeroed[k], ZEROED, UNKNOWN)
 
@@ -330,7 +326,9 @@ def bind_hole(pool: Buffer, k: SubPool, v: Virtual, page: Chosen[Page]) -> None:
     pool.physical[k, v] = page
     pool.virtual[k, page] = v
     pool.bound[k] += 1
-    pool.place.relabel(lambda b: position(pool, k, page, b), where=lambda b: and_(pool.zeroed[k], is_in_page(pool, k, page, b)))
+    pool.place.relabel(
+        lambda b: position(pool, k, page, b), where=lambda b: and_(pool.zeroed[k], is_in_page(pool, k, page, b))
+    )
     pool.memory.relabel(lambda b: ZEROED, where=lambda b: and_(pool.zeroed[k], is_in_page(pool, k, page, b)))
     pool.written[k, v] = ite(pool.zeroed[k], ZEROED, UNKNOWN)
 
@@ -449,7 +447,9 @@ def write(pool: Buffer, k: SubPool, v: Virtual, stamp: Int) -> None:
 @action
 def clear(pool: Buffer) -> None:
     """Back to the initial state; only metadata changes, no byte is touched, and every tenancy ends."""
-    pool.tenancy.relabel(lambda k, v: pool.tenancy[k, v] + 1, where=lambda k, v: and_(v != SINK, pool.physical[k, v] != UNMAPPED))
+    pool.tenancy.relabel(
+        lambda k, v: pool.tenancy[k, v] + 1, where=lambda k, v: and_(v != SINK, pool.physical[k, v] != UNMAPPED)
+    )
     pool.first.relabel(lambda k: ite(is_float(pool, k), PARKED, lambda: ite(k == UP_END, pool.bottom, pool.top)))
     pool.last.relabel(lambda k: pool.first[k])
     pool.physical.relabel(lambda k, v: ite(v == SINK, SINK_PAGE, UNMAPPED))
@@ -495,9 +495,7 @@ def extents_are_between_sink_and_end(pool: Buffer) -> Bool:
         pool.all(SubPool),
         lambda k: implies(
             not_(is_empty(pool, k)),
-            and_(
-                pool.sink_bytes <= offset(pool, k, pool.first[k]), offset(pool, k, pool.last[k]) <= pool.total
-            ),
+            and_(pool.sink_bytes <= offset(pool, k, pool.first[k]), offset(pool, k, pool.last[k]) <= pool.total),
         ),
     )
 
@@ -602,9 +600,7 @@ def holes_are_free_pages(pool: Buffer) -> Bool:
             pool.all(Page),
             lambda page: implies(
                 pool.holes[k].has(page),
-                and_(
-                    is_inside(pool, k, page), pool.virtual[k, page] == NO_ID, not_(pool.pending[k].has(page))
-                ),
+                and_(is_inside(pool, k, page), pool.virtual[k, page] == NO_ID, not_(pool.pending[k].has(page))),
             ),
         ),
     )
@@ -669,7 +665,7 @@ def ids_are_conserved(pool: Buffer) -> Bool:
 
 @invariant("I8", "I14", "I15")
 def what_is_read_is_what_was_written(pool: Buffer) -> Bool:
-    """I8, I14, I15: byte for byte, a live id's page holds what its owner wrote last, or zeros where they are promised."""
+    """I8, I14, I15: byte for byte, a live id's page holds what its owner wrote last, or promised zeros."""
     return forall(
         pool.all(SubPool),
         lambda k: forall(
@@ -749,18 +745,14 @@ def a_live_id_can_always_be_let_go_of(pool: Buffer, k: SubPool, v: Virtual) -> B
 @theorem("I2", "I9")
 def a_window_can_always_retire_a_page(pool: Buffer, w: SubPool, v: Virtual) -> Bool:
     """I2, I9: windows have no dependents, so retiring an out-of-window page is never refused."""
-    return implies(
-        and_(is_live(pool, w, v), lambda: pool.id_owner[w] != w), lambda: enabled(unbind, pool, w, v)
-    )
+    return implies(and_(is_live(pool, w, v), lambda: pool.id_owner[w] != w), lambda: enabled(unbind, pool, w, v))
 
 
 @theorem("I2")
 def a_pending_page_can_always_be_reclaimed(pool: Buffer, k: SubPool, page: Page) -> Bool:
     """I2: a page is reclaimed if it is pending, and refused otherwise."""
     return iff(
-        and_(
-            pool.all(SubPool).has(k), pool.all(Page).has(page), lambda: pool.pending[k].has(page)
-        ),
+        and_(pool.all(SubPool).has(k), pool.all(Page).has(page), lambda: pool.pending[k].has(page)),
         enabled(reclaim, pool, k, page),
     )
 
@@ -818,9 +810,7 @@ def whatever_fits_can_be_taken(pool: Buffer, k: SubPool, page: Page) -> Bool:
 
 
 @theorem("I14")
-def bytes_of_two_pages_never_overlap(
-    pool: Buffer, j: SubPool, u: Virtual, k: SubPool, v: Virtual, b: Byte
-) -> Bool:
+def bytes_of_two_pages_never_overlap(pool: Buffer, j: SubPool, u: Virtual, k: SubPool, v: Virtual, b: Byte) -> Bool:
     """I14: no byte belongs to two live ids, whether of one sub-pool or of two, and none of theirs to the sink."""
     return implies(
         and_(
@@ -1055,7 +1045,7 @@ def is_less_below(pre: Buffer, post: Buffer, k: SubPool) -> Bool:
 
 @theorem("I8", "I11")
 def compaction_from_above_ends_without_holes(pool: Buffer, k: SubPool) -> Bool:
-    """I11: while there is a hole, the top page can retreat, be reclaimed or move into a hole, and less is left to do."""
+    """I11: while there is a hole, the top page can retreat, be reclaimed or move into one, and less is left to do."""
     return implies(
         and_(
             pool.all(SubPool).has(k),
@@ -1075,9 +1065,7 @@ def compaction_from_above_ends_without_holes(pool: Buffer, k: SubPool) -> Bool:
                     pool.all(Page),
                     lambda hole: and_(
                         enabled(move, pool, k, pool.virtual[k, pool.last[k] - 1], hole),
-                        lambda: is_less_above(
-                            pool, after(move, pool, k, pool.virtual[k, pool.last[k] - 1], hole), k
-                        ),
+                        lambda: is_less_above(pool, after(move, pool, k, pool.virtual[k, pool.last[k] - 1], hole), k),
                     ),
                     witness=lambda: pool.holes[k].pick(),
                 ),
@@ -1104,9 +1092,7 @@ def compaction_from_below_ends_without_holes(pool: Buffer, k: SubPool) -> Bool:
                     pool.all(Page),
                     lambda hole: and_(
                         enabled(move, pool, k, pool.virtual[k, pool.first[k]], hole),
-                        lambda: is_less_below(
-                            pool, after(move, pool, k, pool.virtual[k, pool.first[k]], hole), k
-                        ),
+                        lambda: is_less_below(pool, after(move, pool, k, pool.virtual[k, pool.first[k]], hole), k),
                     ),
                     witness=lambda: pool.holes[k].pick(),
                 ),
@@ -1240,9 +1226,10 @@ def a_tenancy_lasts_as_long_as_its_mapping(pre: Buffer, post: Buffer) -> Bool:
         pre.all(SubPool),
         lambda k: forall(
             pre.all(Virtual),
-            lambda v: post.tenancy[k, v]
-            == pre.tenancy[k, v]
-            + ite(and_(pre.physical[k, v] != UNMAPPED, post.physical[k, v] == UNMAPPED), 1, 0),
+            lambda v: (
+                post.tenancy[k, v]
+                == pre.tenancy[k, v] + ite(and_(pre.physical[k, v] != UNMAPPED, post.physical[k, v] == UNMAPPED), 1, 0)
+            ),
         ),
     )
 
@@ -1280,9 +1267,7 @@ def ids_are_untouched(pre: Buffer, post: Buffer, k: SubPool, v: Virtual) -> Bool
 @define
 def extents_are_untouched(pre: Buffer, post: Buffer) -> Bool:
     """Every sub-pool lies where it lay."""
-    return forall(
-        pre.all(SubPool), lambda j: and_(pre.first[j] == post.first[j], pre.last[j] == post.last[j])
-    )
+    return forall(pre.all(SubPool), lambda j: and_(pre.first[j] == post.first[j], pre.last[j] == post.last[j]))
 
 
 @define
@@ -1327,14 +1312,10 @@ def a_new_buffer_is_free(pre: Buffer, post: Buffer) -> Bool:
     return and_(
         forall(post.all(SubPool), lambda k: and_(is_empty(post, k), post.unmapped[k].size + 1 == post.ids[k])),
         forall(post.all(SubPool), lambda k: forall(post.all(Virtual), lambda v: not_(is_live(post, k, v)))),
-        forall(
-            post.all(SubPool), lambda k: implies(is_float(post, k), post.first[k] == PARKED)
-        ),
+        forall(post.all(SubPool), lambda k: implies(is_float(post, k), post.first[k] == PARKED)),
         forall(
             post.all(SubPool),
-            lambda k: forall(
-                post.all(Virtual), lambda v: and_(post.tenancy[k, v] == 0, post.written[k, v] == UNKNOWN)
-            ),
+            lambda k: forall(post.all(Virtual), lambda v: and_(post.tenancy[k, v] == 0, post.written[k, v] == UNKNOWN)),
         ),
         bytes_are_untouched(pre, post),
         post.clears == 0,
@@ -1517,9 +1498,7 @@ def a_write_reaches_its_page_or_the_sink(pre: Buffer, post: Buffer, k: SubPool, 
         implies(is_live(pre, k, v), lambda: post.written[k, v] == stamp),
         implies(
             not_(is_live(pre, k, v)),
-            forall(
-                pre.all(Byte), lambda b: implies(b - START >= pre.sink_bytes, pre.memory[b] == post.memory[b])
-            ),
+            forall(pre.all(Byte), lambda b: implies(b - START >= pre.sink_bytes, pre.memory[b] == post.memory[b])),
         ),
         ids_are_untouched(pre, post, k, v),
         extents_are_untouched(pre, post),

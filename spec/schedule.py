@@ -14,7 +14,6 @@ The buffer changes only through its own actions, with stronger guards here, so a
 
 from __future__ import annotations
 
-from poolproof.spec.buffer import SPEC as BUFFER
 from poolproof.spec.buffer import (
     SINK_PAGE,
     START,
@@ -43,6 +42,7 @@ from poolproof.spec.buffer import (
     unbind,
     write,
 )
+from poolproof.spec.buffer import SPEC as BUFFER
 from poolproof.spec.buffer import clear as clear_buffer
 from poolproof.spec.language import (
     Bool,
@@ -153,9 +153,7 @@ def is_in_flight(pool: Schedule, s: Step) -> Bool:
 @define
 def is_before(pool: Schedule, s: Step, t: Step) -> Bool:
     """Does the device complete step s before it lets step t go ahead?"""
-    return or_(
-        and_(pool.stream[s] == pool.stream[t], pool.ticket[s] < pool.ticket[t]), pool.waits[t, s]
-    )
+    return or_(and_(pool.stream[s] == pool.stream[t], pool.ticket[s] < pool.ticket[t]), pool.waits[t, s])
 
 
 @define
@@ -215,9 +213,7 @@ def is_behind_readers(pool: Schedule, s: Step, k: SubPool, page: Page) -> Bool:
     """Is step s ordered behind everyone in flight who may read the page?"""
     return forall(
         pool.all(Step),
-        lambda t: implies(
-            and_(t != s, is_in_flight(pool, t), pool.reads[t].has((k, page))), is_before(pool, t, s)
-        ),
+        lambda t: implies(and_(t != s, is_in_flight(pool, t), pool.reads[t].has((k, page))), is_before(pool, t, s)),
     )
 
 
@@ -491,9 +487,7 @@ def take_frontier(pool: Schedule, k: SubPool, v: Virtual, page: Chosen[Page]) ->
     pool.version[k] += 1
     pool.to_zero[k, page] = pool.buffer.zeroed[k]
     pool.memo_holds[k] = False
-    pool.stale.relabel(
-        lambda b: True, where=lambda b: and_(pool.buffer.zeroed[k], is_in_page(pool.buffer, k, page, b))
-    )
+    pool.stale.relabel(lambda b: True, where=lambda b: and_(pool.buffer.zeroed[k], is_in_page(pool.buffer, k, page, b)))
 
 
 @action
@@ -503,9 +497,7 @@ def take_hole(pool: Schedule, k: SubPool, v: Virtual, page: Chosen[Page]) -> Non
     pool.version[k] += 1
     pool.to_zero[k, page] = pool.buffer.zeroed[k]
     pool.memo_holds[k] = False
-    pool.stale.relabel(
-        lambda b: True, where=lambda b: and_(pool.buffer.zeroed[k], is_in_page(pool.buffer, k, page, b))
-    )
+    pool.stale.relabel(lambda b: True, where=lambda b: and_(pool.buffer.zeroed[k], is_in_page(pool.buffer, k, page, b)))
 
 
 @action
@@ -681,9 +673,7 @@ def read_sets_hold_pages(pool: Schedule) -> Bool:
     """I5: read sets hold pages of the tables."""
     return forall(
         pool.all(Step),
-        lambda s: forall(
-            pool.reads[s], lambda k, page: and_(pool.all(SubPool).has(k), pool.all(Page).has(page))
-        ),
+        lambda s: forall(pool.reads[s], lambda k, page: and_(pool.all(SubPool).has(k), pool.all(Page).has(page))),
     )
 
 
@@ -692,9 +682,7 @@ def write_sets_hold_pages(pool: Schedule) -> Bool:
     """I5: write sets hold pages of the tables."""
     return forall(
         pool.all(Step),
-        lambda s: forall(
-            pool.writes[s], lambda k, page: and_(pool.all(SubPool).has(k), pool.all(Page).has(page))
-        ),
+        lambda s: forall(pool.writes[s], lambda k, page: and_(pool.all(SubPool).has(k), pool.all(Page).has(page))),
     )
 
 
@@ -705,9 +693,7 @@ def only_steps_in_flight_touch_pages(pool: Schedule) -> Bool:
         pool.all(Step),
         lambda s: forall(
             pool.all(SubPool),
-            lambda k: forall(
-                pool.all(Page), lambda page: implies(touches(pool, s, k, page), is_in_flight(pool, s))
-            ),
+            lambda k: forall(pool.all(Page), lambda page: implies(touches(pool, s, k, page), is_in_flight(pool, s))),
         ),
     )
 
@@ -763,9 +749,7 @@ def pages_touched_from_away_are_kept(pool: Schedule) -> Bool:
             pool.all(SubPool),
             lambda k: forall(
                 pool.all(Page),
-                lambda page: implies(
-                    and_(is_away(pool, s), touches(pool, s, k, page)), is_kept(pool, k, page)
-                ),
+                lambda page: implies(and_(is_away(pool, s), touches(pool, s, k, page)), is_kept(pool, k, page)),
             ),
         ),
     )
@@ -776,9 +760,7 @@ def leased_pages_are_kept(pool: Schedule) -> Bool:
     """I5, I8: a leased page is bound or pending, so its address means the same bytes until the last release."""
     return forall(
         pool.all(SubPool),
-        lambda k: forall(
-            pool.all(Page), lambda page: implies(pool.pins[k, page] > 0, is_kept(pool, k, page))
-        ),
+        lambda k: forall(pool.all(Page), lambda page: implies(pool.pins[k, page] > 0, is_kept(pool, k, page))),
     )
 
 
@@ -789,9 +771,7 @@ def leases_are_counted(pool: Schedule) -> Bool:
         pool.all(SubPool),
         lambda k: forall(
             pool.all(Page),
-            lambda page: counts(
-                pool.pins[k, page], pool.all(Lease), lambda lease: pool.held[lease, k, page]
-            ),
+            lambda page: counts(pool.pins[k, page], pool.all(Lease), lambda lease: pool.held[lease, k, page]),
         ),
     )
 
@@ -1142,9 +1122,7 @@ def the_first_step_can_complete(pool: Schedule, s: Step) -> Bool:
         and_(
             pool.all(Step).has(s),
             lambda: pool.phase[s] == Phase.LAUNCHED,
-            lambda: forall(
-                pool.all(Step), lambda t: implies(is_in_flight(pool, t), pool.ticket[s] <= pool.ticket[t])
-            ),
+            lambda: forall(pool.all(Step), lambda t: implies(is_in_flight(pool, t), pool.ticket[s] <= pool.ticket[t])),
         ),
         lambda: enabled(complete, pool, s),
     )
@@ -1203,18 +1181,12 @@ def an_access_is_refused_only_for_a_clash(pool: Schedule, s: Step, k: SubPool, v
                 and_(
                     lies_clear_of_writes(pool, s, k, pool.buffer.physical[k, v]),
                     lies_clear_of_reads(pool, s, k, pool.buffer.physical[k, v]),
-                    not_(
-                        exists(
-                            pool.all(Step), lambda t: can_clash(pool, t, s, k, pool.buffer.physical[k, v], False)
-                        )
-                    ),
+                    not_(exists(pool.all(Step), lambda t: can_clash(pool, t, s, k, pool.buffer.physical[k, v], False))),
                 ),
                 lambda: enabled(read, pool, s, k, v),
             ),
             implies(
-                not_(
-                    exists(pool.all(Step), lambda t: can_clash(pool, t, s, k, pool.buffer.physical[k, v], True))
-                ),
+                not_(exists(pool.all(Step), lambda t: can_clash(pool, t, s, k, pool.buffer.physical[k, v], True))),
                 lambda: enabled(write_page, pool, s, k, v, stamp),
             ),
         ),
@@ -1245,9 +1217,7 @@ def whatever_has_arrived_can_be_published(pool: Schedule, k: SubPool, v: Virtual
             is_live(pool.buffer, k, v),
             lambda: not_(pool.published[k, v]),
             lambda: not_(pool.to_zero[k, pool.buffer.physical[k, v]]),
-            lambda: forall(
-                pool.all(Step), lambda t: lies_clear_of_writes(pool, t, k, pool.buffer.physical[k, v])
-            ),
+            lambda: forall(pool.all(Step), lambda t: lies_clear_of_writes(pool, t, k, pool.buffer.physical[k, v])),
         ),
         lambda: enabled(publish, pool, k, v),
     )
@@ -1256,9 +1226,7 @@ def whatever_has_arrived_can_be_published(pool: Schedule, k: SubPool, v: Virtual
 @theorem("I11")
 def an_open_step_can_be_launched(pool: Schedule, s: Step) -> Bool:
     """I11: nothing in flight keeps a step that has begun from being launched."""
-    return implies(
-        and_(pool.all(Step).has(s), lambda: pool.phase[s] == Phase.OPEN), lambda: enabled(launch, pool, s)
-    )
+    return implies(and_(pool.all(Step).has(s), lambda: pool.phase[s] == Phase.OPEN), lambda: enabled(launch, pool, s))
 
 
 @theorem("I11")
@@ -1295,9 +1263,7 @@ def padding_is_never_refused(pool: Schedule, s: Step, k: SubPool, v: Virtual, st
 
 
 @theorem("I8")
-def leases_and_gates_are_never_refused(
-    pool: Schedule, lease: Lease, k: SubPool, v: Virtual, page: Page
-) -> Bool:
+def leases_and_gates_are_never_refused(pool: Schedule, lease: Lease, k: SubPool, v: Virtual, page: Page) -> Bool:
     """I8: a live page can be leased once by each lease, what is held can be released, what is closed opened."""
     return implies(
         and_(pool.all(Lease).has(lease), pool.all(SubPool).has(k)),
@@ -1318,7 +1284,7 @@ def leases_and_gates_are_never_refused(
 
 @theorem("I10", "I11", "I12")
 def credit_can_be_realised(pool: Schedule, s: Step, k: SubPool) -> Bool:
-    """I10, I11, I12: while a sub-pool has credit, its top page can be given up, or moved into a hole by a fresh step."""
+    """I10, I11, I12: while there is credit, the top page can be given up, or moved into a hole by a fresh step."""
     return implies(
         and_(
             is_building(pool, s),
@@ -1504,9 +1470,7 @@ def a_step_has_read_what_it_was_promised(pre: Schedule, post: Schedule, s: Step)
 
 
 @ensures(read, "I5", "I15")
-def a_read_is_promised_what_the_program_says(
-    pre: Schedule, post: Schedule, s: Step, k: SubPool, v: Virtual
-) -> Bool:
+def a_read_is_promised_what_the_program_says(pre: Schedule, post: Schedule, s: Step, k: SubPool, v: Virtual) -> Bool:
     """I5, I15: the step will see what was written last, or zeros where they were promised, byte for byte."""
     return and_(
         pre.seen[s, k, v] == pre.buffer.physical[k, v],
@@ -1545,9 +1509,7 @@ def a_write_is_known_from_the_call_on(
 
 
 @ensures(write_padding, "I22")
-def padding_reaches_the_sink_alone(
-    pre: Schedule, post: Schedule, s: Step, k: SubPool, v: Virtual, stamp: Int
-) -> Bool:
+def padding_reaches_the_sink_alone(pre: Schedule, post: Schedule, s: Step, k: SubPool, v: Virtual, stamp: Int) -> Bool:
     """I22: a dead row of a step being built writes page 0, and no byte that anyone is promised."""
     return and_(
         is_building(pre, s),
@@ -1638,9 +1600,7 @@ def what_is_published_is_on_the_device(pre: Schedule, post: Schedule, k: SubPool
 
 
 @ensures(relocate, "I5", "I8")
-def copies_of_a_step_are_parallel(
-    pre: Schedule, post: Schedule, s: Step, k: SubPool, v: Virtual, hole: Page
-) -> Bool:
+def copies_of_a_step_are_parallel(pre: Schedule, post: Schedule, s: Step, k: SubPool, v: Virtual, hole: Page) -> Bool:
     """I5, I8: no byte that a copy writes is read or written by another copy of the step; the copy runs at home."""
     return and_(
         pre.stream[s] == HOME,
@@ -1694,9 +1654,7 @@ def a_free_ends_publication(pre: Schedule, post: Schedule, k: SubPool, v: Virtua
 @ensures(end_group, "I11")
 def an_ended_group_holds_nothing_back(pre: Schedule, post: Schedule) -> Bool:
     """I11: no page is kept for a group that has ended."""
-    return forall(
-        pre.all(SubPool), lambda k: forall(pre.all(Page), lambda page: not_(post.deferred.has((k, page))))
-    )
+    return forall(pre.all(SubPool), lambda k: forall(pre.all(Page), lambda page: not_(post.deferred.has((k, page)))))
 
 
 @ensures(begin, "I24")
@@ -1737,9 +1695,7 @@ def a_lease_pins_its_page(pre: Schedule, post: Schedule, lease: Lease, k: SubPoo
 
 
 @ensures(release_page, "I8", "I13")
-def a_release_gives_up_just_its_own_hold(
-    pre: Schedule, post: Schedule, lease: Lease, k: SubPool, page: Page
-) -> Bool:
+def a_release_gives_up_just_its_own_hold(pre: Schedule, post: Schedule, lease: Lease, k: SubPool, page: Page) -> Bool:
     """I8, I13: what was held is released, once, and every other hold stays."""
     return and_(
         pre.held[lease, k, page],

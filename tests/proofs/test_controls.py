@@ -328,9 +328,9 @@ def test_sampled_states_are_reachable_different_and_the_same_every_time(make: Ma
     explorer = Explorer(spec, {"total": 3})
     explorer.run(check=False)
     assert len(set(keys)) == len(keys)
-    assert 10 < len(keys) <= 27
+    assert 3 < len(keys) <= 27
     assert set(keys) <= set(explorer.parents)
-    assert sum(state.taken > 0 for state in found) > 10  # there `leave` is enabled
+    assert sum(state.taken > 0 for state in found) > 2  # there `leave` is enabled
     assert all(spec.violations(state) == [] for state in found)
     again = walk(spec, {"total": 3}, spec.action("leave"))
     assert [state.key(ghosts=True) for state in again] == [state.key(ghosts=True) for state in found]

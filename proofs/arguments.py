@@ -87,7 +87,7 @@ def worth_asking(spec: Specification[Any], claim: Any, state: State) -> Iterator
         try:
             return bool(test.ask(state, *arguments))
         except IllDefined:
-            return test.after == len(claim.parameters)
+            return True  # what cannot be read yet is no reason to leave an argument out
 
     tests = () if claim.kind == "batch" else _premise(claim.function, len(claim.parameters))
     return _search(spec, state, claim.parameters, tests, ask)

@@ -4,7 +4,7 @@ from typing import Any
 
 from poolproof.proofs.subject import Subject
 from poolproof.proofs.twins.buffer import TWINS
-from poolproof.spec.buffer import SINK, SPEC, Buffer
+from poolproof.spec.buffer import SINK, SPEC, Buffer, SubPool, Virtual
 
 SMALL = {
     "sub_pools": 3,
@@ -64,14 +64,25 @@ WINDOW = {
 
 
 def canonical(pool: Buffer) -> Any:
-    """The state, with virtual ids named in the order of the pages that they are bound to."""
-    names: dict[tuple[int, int], int] = {}
-    pages = []
+    """The state, with virtual ids named in the order of the pages that lead to them.
+
+    Every real field is in it, so that two states with one key differ in the names of ids only.
+    """
+    names: dict[tuple[SubPool, Virtual], int] = {}
+
+    def name(k: SubPool, v: Virtual) -> int:
+        """What an id is called: the sink and no id by themselves, others by when they were met, unmet ones alike."""
+        return v if v <= SINK else names.get((pool.id_owner[k], v), len(pool.virtual) + 1)
+
     for (k, _), v in pool.virtual.items():
-        named = v if v <= SINK else names.setdefault((pool.id_owner[k], v), len(names) + 1)
-        pages.append(named)
+        if v > SINK:
+            names.setdefault((pool.id_owner[k], v), len(names) + 1)
+    pages = tuple(name(k, v) for (k, _), v in pool.virtual.items())
+    mapped = tuple(sorted((k, name(k, v), page) for (k, v), page in pool.physical.items()))
     free = (tuple(frozenset(roster) for roster in rosters.values()) for rosters in (pool.holes, pool.pending))
-    return tuple(pages), tuple(pool.first.values()), tuple(pool.last.values()), *free
+    ids = tuple(tuple(sorted(name(k, v) for v in roster)) for k, roster in pool.unmapped.items())
+    plain = (tuple(table.values()) for table in (pool.first, pool.last, pool.bound))
+    return pages, mapped, ids, *free, *plain
 
 
 SUBJECT = Subject(

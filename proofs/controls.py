@@ -278,7 +278,9 @@ def _litter(state: State, draw: random.Random) -> None:
 def _concerns(spec: Specification[Any], claim: Any, action: Item) -> bool:
     """Does a claim about states speak of this action, or of no action at all?"""
     called = frozenset() if claim.kind == "batch" else _names_in(claim.function)
-    return _speaks_of(claim, action) or (claim.kind != "batch" and called.isdisjoint(item.name for item in spec.actions))
+    return _speaks_of(claim, action) or (
+        claim.kind != "batch" and called.isdisjoint(item.name for item in spec.actions)
+    )
 
 
 def _speaks_of(claim: Any, action: Item) -> bool:

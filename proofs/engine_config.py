@@ -22,6 +22,12 @@ from poolproof.spec.shapes import ITEM_BYTES, Buffer, Index, SubPool
 BUFFER: Final = "buffer"
 """The place of claims about the whole buffer, and so no name for a sub-pool."""
 
+MOST: Final = 1 << 62
+"""The largest number that is read: what a signed 64-bit counter can hold twice of."""
+
+WIDEST: Final = 128
+"""The widest index, in bits."""
+
 _MISSING: Final = object()
 _UNITS: Final = {"B": 1} | {f"{p}iB": 1 << 10 * n for n, p in enumerate("KMGT", 1)}
 _UNITS_OF_TEN: Final = {f"{p}B": 1000**n for n, p in enumerate("KMGT", 1)}
@@ -66,6 +72,8 @@ class Table:
             return int(value)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise self.wrong(key, value, f"it must be a whole number of at least {least}")
+        if value > MOST:
+            raise self.wrong(key, _shortened(value), f"it must be at most {MOST} (2^62)")
         return value
 
     def size(self, key: str, default: Any = _MISSING) -> Any:
@@ -74,12 +82,14 @@ class Table:
         if value is default:
             return value
         wanted = 'it must be a whole number of bytes of at least 1, or text such as "8 GiB" or "512 MB"'
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?i?B)", value) if isinstance(value, str) else None
+        found = re.fullmatch(r"(\d{1,24}(?:\.\d{1,24})?)\s*([KMGT]?i?B)", value) if isinstance(value, str) else None
         if found:
             size = Fraction(found[1]) * (_UNITS | _UNITS_OF_TEN).get(found[2], 0)
             value = int(size) if size.denominator == 1 else 0
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise self.wrong(key, _as_written(found, value), wanted)
+        if value > MOST:
+            raise self.wrong(key, _shortened(value), f"it must be at most {MOST} bytes (2^62)")
         return value
 
     def text(self, key: str, default: Any = _MISSING, remedy: str = "") -> str:
@@ -111,6 +121,8 @@ class Table:
         if not _are_positive(value) or (length is not None and len(value) != length):
             many = "" if length is None else f"{length} "
             raise self.wrong(key, value, f"it must be a list of {many}positive whole numbers")
+        if max(value) > MOST:
+            raise self.wrong(key, _shortened(max(value)), f"it must hold numbers of at most {MOST} (2^62)")
         return tuple(value)
 
     def finish(self) -> None:
@@ -123,6 +135,11 @@ class Table:
             near = get_close_matches(key, self._asked, 1)
             meant = f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(set(self._asked)))}"
             raise EngineConfigError(f"{self.where} {key} = {self._left[key]!r} is not known; {meant}")
+
+
+def _shortened(value: int) -> str:
+    """A number that is too large, as far as one wants to read it."""
+    return f"a number of {value.bit_length()} bits"
 
 
 def _as_written(found: re.Match[str] | None, value: Any) -> Any:
@@ -146,9 +163,12 @@ def read_engine(path: Path) -> Buffer:
     """
     try:
         data = tomllib.loads(path.read_bytes().decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (ValueError, RecursionError) as problem:  # also numbers or nesting beyond what Python reads
         raise EngineConfigError(f"{path} is not TOML: {problem}") from None
-    return engine_of(data, str(path))
+    engine = engine_of(data, str(path))
+    if not any(engine.demand(engine.max_context)):
+        raise EngineConfigError(f"{path}: a request takes no page of any sub-pool; state pages_per_request or slots")
+    return engine
 
 
 def engine_of(data: Mapping[str, Any], source: str = "engine.toml") -> Buffer:
@@ -399,8 +419,11 @@ _KINDS: Final[dict[str, Callable[[_Reader, Table, str, str], None]]] = {
 
 def _index(values: Any, where: str) -> Index:
     table = Table(values, where)
+    bits = table.number("bits", least=8)
+    if bits > WIDEST:
+        raise table.wrong("bits", bits, f"it must be at most {WIDEST}")
     index = Index(
-        bits=table.number("bits", least=8),
+        bits=bits,
         signed=table.flag("signed", True),
         unit=table.choice("unit", ("elements", "bytes")),
         base=table.choice("base", ("buffer", "view"), "buffer"),

@@ -50,7 +50,7 @@ def prove(subjects: Iterable[Subject] | None = None, options: Options | None = N
     """Run the proofs of some subjects (the shipped ones, with the shared arithmetic, by default).
 
     Raises:
-        SubjectError: a pattern of `only` matches nothing.
+        SubjectError: a pattern of `only` matches nothing, or a subject makes no claim.
     """
     options = options or Options()
     start = time.perf_counter()
@@ -60,6 +60,7 @@ def prove(subjects: Iterable[Subject] | None = None, options: Options | None = N
     runs = [Run(subject, options) for subject in chosen]
     shared = [*arithmetic.claims(), *products.claims()] if subjects is None else []
     contracts = {c for c in shared if _any_match(options.only, c, "", ())}
+    _reject_empty(runs)
     _reject_idle_patterns(options.only, runs, contracts)
     cache = Cache(options.use_cache)
     try:
@@ -73,6 +74,12 @@ def prove(subjects: Iterable[Subject] | None = None, options: Options | None = N
         cache.close()
     report.seconds = time.perf_counter() - start
     return report
+
+
+def _reject_empty(runs: list[Run]) -> None:
+    for run in runs:
+        if not run.everything:
+            raise SubjectError(f"{run.subject.name} makes no claim that could be proved; state an invariant or theorem")
 
 
 def _reject_idle_patterns(only: Sequence[str], runs: list[Run], contracts: set[str]) -> None:
@@ -228,7 +235,8 @@ class Run:
             yield Job(what, tasks.control_task, (self.where, action), {"": key}, self._take_controls(action), weight=5)
         texts = {claim: o.text for claim, o in self.obligations.items()}
         for chunk in _chunks(texts):
-            keys = {c: digest("solve", solver_name(), str((SHORT_LIMIT, LONG_LIMIT)), t) for c, t in chunk.items()}
+            how = (solver_name(), str((SHORT_LIMIT, LONG_LIMIT)), tasks.solving_digest())
+            keys = {c: digest("solve", *how, t) for c, t in chunk.items()}
             what = f"{self.subject.name}: {next(iter(chunk)).split('/')[1]}"
             yield Job(what, tasks.solve_task, (self.where, chunk), keys, self._take_verdicts)
         if self.options.second:

@@ -197,6 +197,15 @@ def arithmetic_task() -> list[dict[str, Any]]:
     return [asdict(result) for result in [*products.results(), *arithmetic.results()]]
 
 
+@cache
+def solving_digest() -> str:
+    """A digest of the code that turns an obligation into what the solver reads, and its answers into a verdict."""
+    import poolproof.proofs
+
+    (folder,) = (Path(p) for p in poolproof.proofs.__path__)
+    return digest(*((folder / f"{name}.py").read_text() for name in ("obligations", "smtlib", "solver", "tasks")))
+
+
 def sources_digest(subject: Subject) -> str:
     """A digest of all source that the controls and the explorer of a subject depend on."""
     import poolproof.proofs

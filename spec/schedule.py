@@ -15,8 +15,10 @@ The buffer changes only through its own actions, with stronger guards here, so a
 from __future__ import annotations
 
 from poolproof.spec.buffer import (
+    SINK,
     SINK_PAGE,
     START,
+    UNMAPPED,
     UP_END,
     ZEROED,
     Buffer,
@@ -179,6 +181,17 @@ def is_building(pool: Schedule, s: Step) -> Bool:
             lambda t: implies(
                 and_(is_in_flight(pool, t), pool.stream[t] == pool.stream[s]), pool.ticket[t] <= pool.ticket[s]
             ),
+        ),
+    )
+
+
+@define
+def is_next_of_its_stream(pool: Schedule, s: Step) -> Bool:
+    """Has every step of the stream that began before this one been launched?"""
+    return forall(
+        pool.all(Step),
+        lambda t: implies(
+            and_(pool.phase[t] == Phase.OPEN, pool.stream[t] == pool.stream[s]), pool.ticket[s] <= pool.ticket[t]
         ),
     )
 
@@ -384,15 +397,18 @@ def zero(pool: Schedule, s: Step, k: SubPool, page: Page) -> None:
 def write_padding(pool: Schedule, s: Step, k: SubPool, v: Virtual, stamp: Int) -> None:
     """A step writes a padded or dead row: the bytes go to the sink, of which nobody is promised anything."""
     require(is_building(pool, s))
+    require(pool.all(SubPool).has(k))
+    require(pool.captured[s, k] == pool.version[k])
     require(not_(is_live(pool.buffer, k, v)))
     perform(write, pool.buffer, k, v, stamp)
 
 
 @action
 def launch(pool: Schedule, s: Step) -> None:
-    """The step is handed to its stream; nothing can be added, and others can wait for it."""
+    """The step is handed to its stream, after those of the stream that began before it; others can wait for it."""
     require(pool.all(Step).has(s))
     require(pool.phase[s] == Phase.OPEN)
+    require(is_next_of_its_stream(pool, s))
     pool.phase[s] = Phase.LAUNCHED
 
 
@@ -419,10 +435,12 @@ def complete(pool: Schedule, s: Step) -> None:
 
 @action
 def lease_page(pool: Schedule, lease: Lease, k: SubPool, v: Virtual) -> None:
-    """Somebody outside learns a page's physical address: from now on it stays."""
+    """Somebody outside, whom no stream orders, learns a page's address: it stays, and no write is on its way there."""
     require(pool.all(Lease).has(lease))
     require(is_live(pool.buffer, k, v))
     page = pool.buffer.physical[k, v]
+    require(not_(pool.to_zero[k, page]))
+    require(forall(pool.all(Step), lambda t: lies_clear_of_writes(pool, t, k, page)))
     require(not_(pool.held[lease, k, page]))
     pool.held[lease, k, page] = True
     pool.pins[k, page] += 1
@@ -1225,8 +1243,18 @@ def whatever_has_arrived_can_be_published(pool: Schedule, k: SubPool, v: Virtual
 
 @theorem("I11")
 def an_open_step_can_be_launched(pool: Schedule, s: Step) -> Bool:
-    """I11: nothing in flight keeps a step that has begun from being launched."""
-    return implies(and_(pool.all(Step).has(s), lambda: pool.phase[s] == Phase.OPEN), lambda: enabled(launch, pool, s))
+    """I11: of the open steps the one with the lowest ticket can be launched, whatever is in flight."""
+    return implies(
+        and_(
+            pool.all(Step).has(s),
+            lambda: pool.phase[s] == Phase.OPEN,
+            lambda: forall(
+                pool.all(Step),
+                lambda t: implies(pool.phase[t] == Phase.OPEN, pool.ticket[s] <= pool.ticket[t]),
+            ),
+        ),
+        lambda: enabled(launch, pool, s),
+    )
 
 
 @theorem("I11")
@@ -1257,7 +1285,13 @@ def a_step_can_wait_for_any_event(pool: Schedule, s: Step, t: Step) -> Bool:
 def padding_is_never_refused(pool: Schedule, s: Step, k: SubPool, v: Virtual, stamp: Int) -> Bool:
     """I22: a step being built can always write a dead row."""
     return implies(
-        and_(is_building(pool, s), pool.all(SubPool).has(k), not_(is_live(pool.buffer, k, v)), stamp > 0),
+        and_(
+            is_building(pool, s),
+            pool.all(SubPool).has(k),
+            lambda: pool.captured[s, k] == pool.version[k],
+            not_(is_live(pool.buffer, k, v)),
+            stamp > 0,
+        ),
         lambda: enabled(write_padding, pool, s, k, v, stamp),
     )
 
@@ -1271,7 +1305,14 @@ def leases_and_gates_are_never_refused(pool: Schedule, lease: Lease, k: SubPool,
             enabled(close_gate, pool, k),
             iff(enabled(open_gate, pool, k), pool.gates[k] > 0),
             implies(
-                and_(is_live(pool.buffer, k, v), lambda: not_(pool.held[lease, k, pool.buffer.physical[k, v]])),
+                and_(
+                    is_live(pool.buffer, k, v),
+                    lambda: not_(pool.held[lease, k, pool.buffer.physical[k, v]]),
+                    lambda: not_(pool.to_zero[k, pool.buffer.physical[k, v]]),
+                    lambda: forall(
+                        pool.all(Step), lambda t: lies_clear_of_writes(pool, t, k, pool.buffer.physical[k, v])
+                    ),
+                ),
                 lambda: enabled(lease_page, pool, lease, k, v),
             ),
             implies(
@@ -1513,7 +1554,7 @@ def padding_reaches_the_sink_alone(pre: Schedule, post: Schedule, s: Step, k: Su
     """I22: a dead row of a step being built writes page 0, and no byte that anyone is promised."""
     return and_(
         is_building(pre, s),
-        not_(is_live(pre.buffer, k, v)),
+        implies(and_(pre.all(Virtual).has(v), v != SINK), lambda: pre.seen[s, k, v] == UNMAPPED),
         forall(
             pre.all(Byte),
             lambda b: ite(
@@ -1681,7 +1722,12 @@ def a_wait_orders_two_steps(pre: Schedule, post: Schedule, s: Step, t: Step) -> 
 @ensures(launch, "I5")
 def a_launched_step_is_built(pre: Schedule, post: Schedule, s: Step) -> Bool:
     """I5: it was open, and nothing can be added to it any more."""
-    return and_(pre.phase[s] == Phase.OPEN, post.phase[s] == Phase.LAUNCHED, not_(is_building(post, s)))
+    return and_(
+        pre.phase[s] == Phase.OPEN,
+        is_next_of_its_stream(pre, s),
+        post.phase[s] == Phase.LAUNCHED,
+        not_(is_building(post, s)),
+    )
 
 
 @ensures(lease_page, "I8")
@@ -1689,6 +1735,14 @@ def a_lease_pins_its_page(pre: Schedule, post: Schedule, lease: Lease, k: SubPoo
     """I8: the lease holds the page that the id has now."""
     return and_(
         not_(pre.held[lease, k, pre.buffer.physical[k, v]]),
+        not_(pre.to_zero[k, pre.buffer.physical[k, v]]),
+        forall(
+            pre.all(Byte),
+            lambda b: implies(
+                is_in_page(pre.buffer, k, pre.buffer.physical[k, v], b),
+                forall(pre.all(Step), lambda t: not_(pre.writing[t, b])),
+            ),
+        ),
         post.held[lease, k, pre.buffer.physical[k, v]],
         post.pins[k, pre.buffer.physical[k, v]] > 0,
     )

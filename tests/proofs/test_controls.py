@@ -301,7 +301,7 @@ def test_an_action_that_is_not_changed_is_not_killed(make: Make) -> None:
         item = subject.spec.action(name)
         same = Mutant(name, "changes nothing", 1, item.function)
         killer = Killer(subject.spec, {"total": 2})
-        kill = killer.run(item, same, thorough=True)
+        kill = killer.run(item, same)
         killer.search(item, same, kill, set())
         assert kill.broken == {}
 

@@ -208,11 +208,37 @@ def test_only_the_newest_step_of_a_stream_is_built() -> None:
     engine.refuses("read", 0, LOW, 1)
     engine.refuses("begin", 1, HOME)
     engine.do("read", 1, LOW, 1)
+    engine.refuses("launch", 1)  # a stream runs what it is handed in order, and step 0 comes first
+    engine.refuses("complete", 0)
+    engine.do("launch", 0)
     engine.do("launch", 1)
     engine.refuses("read", 1, LOW, 1)
     engine.refuses("launch", 1)
-    engine.refuses("complete", 1)  # step 0 is not even launched
-    engine.refuses("complete", 0)
+    engine.refuses("complete", 1)  # step 0 is not complete
+    engine.do("complete", 0)
+    engine.do("complete", 1)
+
+
+def test_a_lease_waits_until_no_write_is_on_its_way() -> None:
+    engine = Engine()
+    engine.take(LOW, 1)
+    engine.do("begin", 0, HOME)
+    engine.do("write_page", 0, LOW, 1, 1)
+    engine.do("launch", 0)
+    engine.do("let_go", LOW, 1)
+    engine.do("take_back", LOW, engine.state.buffer.first[LOW])
+    engine.do("take_hole", LOW, 2, engine.state.buffer.first[LOW])
+    engine.refuses("lease_page", 0, LOW, 2)  # the write for id 1 would land in what id 2 is given from outside
+    engine.do("complete", 0)
+    engine.do("lease_page", 0, LOW, 2)
+
+
+def test_padding_goes_by_the_captured_tables() -> None:
+    engine = Engine()
+    engine.take(LOW, 1)
+    engine.do("begin", 0, HOME)
+    engine.do("let_go", LOW, 1)
+    engine.refuses("write_padding", 0, LOW, 1, 1)  # the step's own table still leads to the page
 
 
 def test_a_lease_outlives_the_free() -> None:

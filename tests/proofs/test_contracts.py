@@ -208,7 +208,10 @@ def test_a_precondition_that_the_sample_does_not_meet_has_no_witness(made: Any) 
     assert witness(made.half) == "half(7, 3) = 3"
 
 
-@pytest.mark.parametrize(("only", "expected"), [(("arithmetic/*",), 3), (("arithmetic/ceil_div/__return__ >= 0",), 1)])
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [(("arithmetic/ceil_div/*",), 3), (("arithmetic/ceil_div/__return__ >= 0",), 1), (("arithmetic/products/*",), 3)],
+)
 def test_contracts_are_chosen_by_pattern(only: tuple[str, ...], expected: int) -> None:
     report = prove(options=Options(only=only, use_cache=False))
     assert [r.grade for r in report.obligations] == [PROVED] * expected

@@ -58,6 +58,7 @@ class Killer:
         self.known = [self.printer.term(term) for term in self.generator.known]
         self.missing = {claim_name(claim) for claim in _state_claims(spec)}
         self._samples: dict[str, list[Any]] = {}
+        self._before: dict[tuple[str, int], frozenset[tuple[Any, ...]]] = {}
 
     def goals_for(self, item: Item, changed: Specification[Any]) -> dict[str, Term]:
         """The claims about a changed action, each with what may be assumed for it.
@@ -161,7 +162,7 @@ class Killer:
         more = MORE_STEPS
         with changed.active():
             for state in self.samples(item):
-                before = set(allowed(self.spec, item, state))
+                before = self._allowed_before(item, state)
                 wrong: list[tuple[Any, ...]] = []
                 now = list(allowed(changed, twin, state, ill_defined=wrong.append))
                 for arguments in [*wrong[:1], *sorted(now, key=before.__contains__)[:2]]:
@@ -196,6 +197,13 @@ class Killer:
         if item.name not in self._samples:
             self._samples[item.name] = walk(self.spec, self.sizes, item)
         return self._samples[item.name]
+
+    def _allowed_before(self, item: Item, state: State) -> frozenset[tuple[Any, ...]]:
+        """What the action itself allows in a sampled state, worked out once for all of its mutants."""
+        key = (item.name, id(state))  # the samples are kept for as long as this is
+        if key not in self._before:
+            self._before[key] = frozenset(allowed(self.spec, item, state))
+        return self._before[key]
 
     def _confirm(self, kill: Kill, changed: Specification[Any], twin: Item, answer: Answer) -> None:
         assert answer.model is not None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 
 from poolproof.proofs import results as grades
 from poolproof.proofs.engine_questions import KIND, Question, questions
@@ -39,25 +38,19 @@ def prove_engine(engine: Buffer, options: EngineOptions | None = None) -> Report
     start = time.perf_counter()
     everything = list(questions(engine))
     for pattern in options.only:
-        if not any(_matches(pattern, question) for question in everything):
+        if not any(grades.matches(pattern, q.claim, q.about, q.tags) for q in everything):
             tags = sorted({tag for question in everything for tag in question.tags}, key=grades.tag_order)
             raise SubjectError(
                 f"--only {pattern!r} matches no claim of this engine; give a glob such as "
                 f"'{KIND}/{engine.name}/*', a claim's name, or a theorem: {', '.join(tags)}"
             )
-    chosen = [q for q in everything if not options.only or any(_matches(p, q) for p in options.only)]
+    chosen = [q for q in everything if grades.is_chosen(options.only, q.claim, q.about, q.tags)]
     report = Report()
     for number, question in enumerate(chosen, 1):
         report.obligations.append(decide(question, engine.name, options.second))
         options.progress(question.claim, number, len(chosen))
     report.seconds = time.perf_counter() - start
     return report
-
-
-def _matches(pattern: str, question: Question) -> bool:
-    return bool(pattern) and (
-        fnmatchcase(question.claim, pattern) or fnmatchcase(question.about, pattern) or pattern in question.tags
-    )
 
 
 def decide(question: Question, module: str, second: str = "") -> Result:

@@ -149,14 +149,13 @@ class Explorer:
             result.states += 1
             self.seen.append(state)
             for item in spec.actions:
-                for after in self._steps(item, state, key, check):
-                    queue.append((self.key_of(after), after))
+                queue.extend(self._steps(item, state, key, check))
             if check:
                 self._check_state(state, key)
         return result
 
-    def _steps(self, item: Item, state: State, key: Any, check: bool) -> Iterator[State]:
-        """The new states that one action leads to."""
+    def _steps(self, item: Item, state: State, key: Any, check: bool) -> Iterator[tuple[Any, State]]:
+        """The new states that one action leads to, each with its key."""
         self._allowed_now[item.name] = list(self._allowed(item, state, key))
         for arguments in self._allowed_now[item.name]:
             after, label = state.copy(), show_call(item.name, item.parameters, arguments)
@@ -180,7 +179,7 @@ class Explorer:
                 self.result.complete = False
                 continue
             self.parents[found] = (key, label)
-            yield after
+            yield found, after
 
     def _allowed(self, item: Item, state: State, key: Any) -> Iterator[tuple[Any, ...]]:
         """The arguments with which an action is enabled; refusals, and reads outside a table, are noted."""

@@ -59,7 +59,7 @@ def prove(subjects: Iterable[Subject] | None = None, options: Options | None = N
     report.refs = {s.name: s.ref for s in chosen if s.ref not in SHIPPED.values()}
     runs = [Run(subject, options) for subject in chosen]
     shared = [*arithmetic.claims(), *products.claims()] if subjects is None else []
-    contracts = {c for c in shared if _any_match(options.only, c, "", ())}
+    contracts = {c for c in shared if grades.is_chosen(options.only, c, "", ())}
     _reject_empty(runs)
     _reject_idle_patterns(options.only, runs, contracts)
     cache = Cache(options.use_cache)
@@ -84,21 +84,13 @@ def _reject_empty(runs: list[Run]) -> None:
 
 def _reject_idle_patterns(only: Sequence[str], runs: list[Run], contracts: set[str]) -> None:
     for pattern in only:
-        hit = any(_match(pattern, o.claim, o.about, o.tags) for run in runs for o in run.obligations.values())
-        if not hit and not any(_match(pattern, claim, "", ()) for claim in contracts):
+        hit = any(grades.matches(pattern, o.claim, o.about, o.tags) for run in runs for o in run.obligations.values())
+        if not hit and not any(grades.matches(pattern, claim, "", ()) for claim in contracts):
             tags = sorted({t for run in runs for o in run.everything.values() for t in o.tags}, key=grades.tag_order)
             raise SubjectError(
                 f"--only {pattern!r} matches no claim; give a glob such as 'slots/free/*', a claim's name, "
                 f"or a theorem: {', '.join(tags)}"
             )
-
-
-def _match(pattern: str, claim: str, about: str, tags: Sequence[str]) -> bool:
-    return bool(pattern) and (fnmatchcase(claim, pattern) or fnmatchcase(about, pattern) or pattern in tags)
-
-
-def _any_match(only: Sequence[str], claim: str, about: str, tags: Sequence[str]) -> bool:
-    return not only or any(_match(pattern, claim, about, tags) for pattern in only)
 
 
 # ----------------------------------------------------------------------------------------------------------- jobs
@@ -209,7 +201,9 @@ class Run:
         self.options = options
         self.everything = {o.claim: o for o in Generator(subject.spec).all()}
         only = options.only
-        self.obligations = {c: o for c, o in self.everything.items() if _any_match(only, o.claim, o.about, o.tags)}
+        self.obligations = {
+            c: o for c, o in self.everything.items() if grades.is_chosen(only, o.claim, o.about, o.tags)
+        }
         self.whole = len(self.obligations) == len(self.everything)
         self.where: tasks.Where = subject.ref or subject
         if not subject.ref and options.jobs > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 PROVED, EXHAUSTED, EXPLORED, REFUTED, UNKNOWN = "PROVED", "EXHAUSTED", "EXPLORED", "REFUTED", "UNKNOWN"
@@ -125,6 +126,16 @@ def tag_order(tag: str) -> tuple[int, str]:
     """I2 comes before I10."""
     digits = "".join(c for c in tag if c.isdigit())
     return (int(digits) if digits else 0, tag)
+
+
+def matches(pattern: str, claim: str, about: str, tags: Sequence[str]) -> bool:
+    """Does a pattern of `--only` (a glob, a claim's name within its kind, or a theorem) speak of a claim?"""
+    return bool(pattern) and (fnmatchcase(claim, pattern) or fnmatchcase(about, pattern) or pattern in tags)
+
+
+def is_chosen(only: Sequence[str], claim: str, about: str, tags: Sequence[str]) -> bool:
+    """Is a claim asked for: by one of the patterns, or because there are none?"""
+    return not only or any(matches(pattern, claim, about, tags) for pattern in only)
 
 
 def grade_of(results: Sequence[Result]) -> str:

@@ -90,7 +90,7 @@ class Stream(Id):
 
 
 class Lease(Id):
-    """A promise to somebody outside that the pages that he addresses physically stay where they are."""
+    """Somebody outside, who is promised that pages which he addresses physically stay, or that none moves."""
 
 
 class Phase(Enumeration):
@@ -99,6 +99,7 @@ class Phase(Enumeration):
     IDLE = 0
     OPEN = 1
     LAUNCHED = 2
+    OVER = 3
 
 
 HOME = Stream(0)
@@ -120,10 +121,13 @@ class Schedule(State):
     writes: Map[Step, Set[tuple[SubPool, Page]]]
     version: Map[SubPool, Int]
     captured: Map[tuple[Step, SubPool], Int]
+    same: Map[tuple[Step, SubPool, Virtual], Bool]
     held: Map[tuple[Lease, SubPool, Page], Bool]
     pins: Map[tuple[SubPool, Page], Int]
+    closed: Map[tuple[Lease, SubPool], Bool]
     gates: Map[SubPool, Int]
     deferred: Set[tuple[SubPool, Page]]
+    filled: Map[tuple[SubPool, Virtual], Bool]
     published: Map[tuple[SubPool, Virtual], Bool]
     to_zero: Map[tuple[SubPool, Page], Bool]
     memo: Map[SubPool, Int]
@@ -141,6 +145,7 @@ class Schedule(State):
     written_page: Ghost[Map[tuple[Step, Byte], Page]]
     stale: Ghost[Map[Byte, Bool]]
     seen: Ghost[Map[tuple[Step, SubPool, Virtual], Page]]
+    begun: Ghost[Map[tuple[Step, SubPool, Virtual], Int]]
 
 
 # ---------------------------------------------------------------------------------------------------- definitions
@@ -149,7 +154,7 @@ class Schedule(State):
 @define
 def is_in_flight(pool: Schedule, s: Step) -> Bool:
     """Has the step begun and not completed?"""
-    return pool.phase[s] != Phase.IDLE
+    return or_(pool.phase[s] == Phase.OPEN, pool.phase[s] == Phase.LAUNCHED)
 
 
 @define
@@ -295,8 +300,10 @@ def start(pool: Schedule) -> None:
     pool.writes.empty()
     pool.held.relabel(lambda lease, k, page: False)
     pool.pins.relabel(lambda k, page: 0)
+    pool.closed.relabel(lambda lease, k: False)
     pool.gates.relabel(lambda k: 0)
     pool.deferred = pool.deferred.none()
+    pool.filled.relabel(lambda k, v: False)
     pool.published.relabel(lambda k, v: False)
     pool.to_zero.relabel(lambda k, page: False)
     pool.memo_holds.relabel(lambda k: False)
@@ -317,7 +324,11 @@ def begin(pool: Schedule, s: Chosen[Step], stream: Stream) -> None:
     pool.ticket[s] = pool.clock
     pool.clock += 1
     pool.captured.relabel(lambda t, k: pool.version[k], where=lambda t, k: t == s)
+    pool.same.relabel(
+        lambda t, k, v: and_(v != SINK, pool.buffer.physical[k, v] != UNMAPPED), where=lambda t, k, v: t == s
+    )
     pool.seen.relabel(lambda t, k, v: pool.buffer.physical[k, v], where=lambda t, k, v: t == s)
+    pool.begun.relabel(lambda t, k, v: pool.buffer.tenancy[k, v], where=lambda t, k, v: t == s)
 
 
 @action
@@ -333,10 +344,14 @@ def wait_for(pool: Schedule, s: Step, t: Step) -> None:
 
 @action
 def read(pool: Schedule, s: Step, k: SubPool, v: Virtual) -> None:
-    """A step reads an id's page, found through the tables that it captured, behind every writer in flight."""
+    """A step reads an id's page, found through the tables that it captured, behind every writer in flight.
+
+    What its owner has not filled is read only where zeros are promised.
+    """
     require(is_building(pool, s))
     require(is_live(pool.buffer, k, v))
     require(pool.captured[s, k] == pool.version[k])
+    require(or_(pool.filled[k, v], pool.buffer.zeroed[k]))
     page = pool.buffer.physical[k, v]
     require(not_(pool.to_zero[k, page]))
     require(lies_clear_of_writes(pool, s, k, page))
@@ -348,7 +363,7 @@ def read(pool: Schedule, s: Step, k: SubPool, v: Virtual) -> None:
     pool.source.relabel(lambda t, b: pool.writer[b], where=lambda t, b: is_added(pool, t, b, s, k, page))
     pool.read_in.relabel(lambda t, b: k, where=lambda t, b: is_added(pool, t, b, s, k, page))
     pool.read_page.relabel(lambda t, b: page, where=lambda t, b: is_added(pool, t, b, s, k, page))
-    pool.reading.relabel(lambda t, b: not_(pool.stale[b]), where=lambda t, b: is_added(pool, t, b, s, k, page))
+    pool.reading.relabel(lambda t, b: True, where=lambda t, b: is_added(pool, t, b, s, k, page))
 
 
 @action
@@ -363,6 +378,7 @@ def write_page(pool: Schedule, s: Step, k: SubPool, v: Virtual, stamp: Int) -> N
     require(is_behind_readers(pool, s, k, page))
     perform(write, pool.buffer, k, v, stamp)
     pool.writes[s] = pool.writes[s].with_((k, page))
+    pool.filled[k, v] = True
     pool.memo_holds[k] = False
     pool.result.relabel(lambda t, b: pool.buffer.memory[b], where=lambda t, b: is_added(pool, t, b, s, k, page))
     pool.written_in.relabel(lambda t, b: k, where=lambda t, b: is_added(pool, t, b, s, k, page))
@@ -414,11 +430,14 @@ def launch(pool: Schedule, s: Step) -> None:
 
 @action
 def complete(pool: Schedule, s: Step) -> None:
-    """The step is over. The device completes steps in any order that streams and waits leave open."""
+    """The step is over. The device completes steps in any order that streams and waits leave open.
+
+    The program learns of it here, at a call of its own; no decision reads how far the device is between calls.
+    """
     require(pool.all(Step).has(s))
     require(pool.phase[s] == Phase.LAUNCHED)
     require(forall(pool.all(Step), lambda t: implies(is_in_flight(pool, t), not_(is_before(pool, t, s)))))
-    pool.phase[s] = Phase.IDLE
+    pool.phase[s] = Phase.OVER
     pool.waits.relabel(lambda t, u: False, where=lambda t, u: or_(t == s, u == s))
     pool.memo_holds.relabel(lambda k: False)
     pool.reads[s] = pool.reads[s].none()
@@ -428,6 +447,14 @@ def complete(pool: Schedule, s: Step) -> None:
     pool.source.relabel(lambda t, b: NO_STEP, where=lambda t, b: pool.source[t, b] == s)
     pool.reading.relabel(lambda t, b: False, where=lambda t, b: t == s)
     pool.writing.relabel(lambda t, b: False, where=lambda t, b: t == s)
+
+
+@action
+def retire(pool: Schedule, s: Step) -> None:
+    """The results of a step that is over have been dealt with; its place is free."""
+    require(pool.all(Step).has(s))
+    require(pool.phase[s] == Phase.OVER)
+    pool.phase[s] = Phase.IDLE
 
 
 # ------------------------------------------------------------------------------- actions: leases, gates, publication
@@ -460,30 +487,37 @@ def release_page(pool: Schedule, lease: Lease, k: SubPool, page: Page) -> None:
 
 
 @action
-def close_gate(pool: Schedule, k: SubPool) -> None:
-    """No page of the sub-pool moves until this gate, and every other one, is open again."""
+def close_gate(pool: Schedule, lease: Lease, k: SubPool) -> None:
+    """No page of the sub-pool moves until this gate, and everybody else's, is open again."""
+    require(pool.all(Lease).has(lease))
     require(pool.all(SubPool).has(k))
+    require(not_(pool.closed[lease, k]))
+    pool.closed[lease, k] = True
     pool.gates[k] += 1
     pool.memo_holds[k] = False
 
 
 @action
-def open_gate(pool: Schedule, k: SubPool) -> None:
-    """One gate of the sub-pool is opened."""
+def open_gate(pool: Schedule, lease: Lease, k: SubPool) -> None:
+    """Whoever closed a gate opens it."""
+    require(pool.all(Lease).has(lease))
     require(pool.all(SubPool).has(k))
-    require(pool.gates[k] > 0)
+    require(pool.closed[lease, k])
+    pool.closed[lease, k] = False
     pool.gates[k] -= 1
     pool.memo_holds[k] = False
 
 
 @action
-def publish(pool: Schedule, k: SubPool, v: Virtual) -> None:
-    """Others may be given the page's contents: every byte of it has reached the device."""
+def publish(pool: Schedule, s: Step, k: SubPool, v: Virtual) -> None:
+    """After a step, others may be given an id's contents: still the id that the step saw, filled, and on the device."""
+    require(pool.all(Step).has(s))
+    require(pool.phase[s] == Phase.OVER)
     require(is_live(pool.buffer, k, v))
-    page = pool.buffer.physical[k, v]
+    require(pool.same[s, k, v])
+    require(pool.filled[k, v])
     require(not_(pool.published[k, v]))
-    require(not_(pool.to_zero[k, page]))
-    require(forall(pool.all(Step), lambda t: lies_clear_of_writes(pool, t, k, page)))
+    require(forall(pool.all(Step), lambda t: lies_clear_of_writes(pool, t, k, pool.buffer.physical[k, v])))
     pool.published[k, v] = True
 
 
@@ -504,6 +538,7 @@ def take_frontier(pool: Schedule, k: SubPool, v: Virtual, page: Chosen[Page]) ->
     perform(bind_frontier, pool.buffer, k, v, page)
     pool.version[k] += 1
     pool.to_zero[k, page] = pool.buffer.zeroed[k]
+    pool.filled[k, v] = False
     pool.memo_holds[k] = False
     pool.stale.relabel(lambda b: True, where=lambda b: and_(pool.buffer.zeroed[k], is_in_page(pool.buffer, k, page, b)))
 
@@ -514,6 +549,7 @@ def take_hole(pool: Schedule, k: SubPool, v: Virtual, page: Chosen[Page]) -> Non
     perform(bind_hole, pool.buffer, k, v, page)
     pool.version[k] += 1
     pool.to_zero[k, page] = pool.buffer.zeroed[k]
+    pool.filled[k, v] = False
     pool.memo_holds[k] = False
     pool.stale.relabel(lambda b: True, where=lambda b: and_(pool.buffer.zeroed[k], is_in_page(pool.buffer, k, page, b)))
 
@@ -526,7 +562,9 @@ def let_go(pool: Schedule, k: SubPool, v: Virtual) -> None:
     perform(unbind, pool.buffer, k, v)
     pool.version[k] += 1
     pool.to_zero[k, page] = False
+    pool.filled[k, v] = False
     pool.published[k, v] = False
+    pool.same.relabel(lambda s, j, u: False, where=lambda s, j, u: and_(j == k, u == v))
     pool.memo_holds[k] = False
 
 
@@ -539,7 +577,9 @@ def let_go_later(pool: Schedule, k: SubPool, v: Virtual) -> None:
     pool.deferred = pool.deferred.with_((k, page))
     pool.version[k] += 1
     pool.to_zero[k, page] = False
+    pool.filled[k, v] = False
     pool.published[k, v] = False
+    pool.same.relabel(lambda s, j, u: False, where=lambda s, j, u: and_(j == k, u == v))
     pool.memo_holds[k] = False
 
 
@@ -646,7 +686,9 @@ def clear(pool: Schedule) -> None:
     perform(clear_buffer, pool.buffer)
     pool.version.relabel(lambda k: pool.version[k] + 1)
     pool.to_zero.relabel(lambda k, page: False)
+    pool.filled.relabel(lambda k, v: False)
     pool.published.relabel(lambda k, v: False)
+    pool.same.relabel(lambda s, k, v: False)
     pool.memo_holds.relabel(lambda k: False)
 
 
@@ -794,10 +836,12 @@ def leases_are_counted(pool: Schedule) -> Bool:
     )
 
 
-@invariant("I8")
-def gates_are_counted_from_zero(pool: Schedule) -> Bool:
-    """I8: no sub-pool has fewer than no gates closed."""
-    return forall(pool.all(SubPool), lambda k: pool.gates[k] >= 0)
+@invariant("I8", "I13")
+def gates_are_counted(pool: Schedule) -> Bool:
+    """I8, I13: the gates of a sub-pool that are closed are those that somebody has closed and not opened."""
+    return forall(
+        pool.all(SubPool), lambda k: counts(pool.gates[k], pool.all(Lease), lambda lease: pool.closed[lease, k])
+    )
 
 
 @invariant("I3", "I5")
@@ -1052,11 +1096,75 @@ def a_remembered_credit_is_the_credit(pool: Schedule) -> Bool:
 
 
 @invariant("I6")
-def published_ids_are_live(pool: Schedule) -> Bool:
-    """I6: only live ids are published."""
+def filled_pages_are_written(pool: Schedule) -> Bool:
+    """I6: an id counts as filled only while it is live, and its owner has written its page."""
     return forall(
         pool.all(SubPool),
-        lambda k: forall(pool.all(Virtual), lambda v: implies(pool.published[k, v], is_live(pool.buffer, k, v))),
+        lambda k: forall(
+            pool.all(Virtual),
+            lambda v: implies(
+                pool.filled[k, v], and_(is_live(pool.buffer, k, v), lambda: pool.buffer.written[k, v] > ZEROED)
+            ),
+        ),
+    )
+
+
+@invariant("I6")
+def filled_pages_have_no_stale_byte(pool: Schedule) -> Bool:
+    """I6: every byte of a filled page is known."""
+    return forall(
+        pool.all(SubPool),
+        lambda k: forall(
+            pool.all(Virtual),
+            lambda v: forall(
+                pool.all(Byte),
+                lambda b: implies(
+                    and_(pool.filled[k, v], is_in_page(pool.buffer, k, pool.buffer.physical[k, v], b)),
+                    not_(pool.stale[b]),
+                ),
+            ),
+        ),
+    )
+
+
+@invariant("I15")
+def zeroed_ids_hold_zeros_or_their_own(pool: Schedule) -> Bool:
+    """I15: where zeroing is promised, what a live id holds is zeros or what its owner wrote."""
+    return forall(
+        pool.all(SubPool),
+        lambda k: forall(
+            pool.all(Virtual),
+            lambda v: implies(
+                and_(pool.buffer.zeroed[k], is_live(pool.buffer, k, v)), pool.buffer.written[k, v] >= ZEROED
+            ),
+        ),
+    )
+
+
+@invariant("I6")
+def published_ids_are_filled(pool: Schedule) -> Bool:
+    """I6: only what has been written is published."""
+    return forall(
+        pool.all(SubPool),
+        lambda k: forall(pool.all(Virtual), lambda v: implies(pool.published[k, v], pool.filled[k, v])),
+    )
+
+
+@invariant("I24")
+def the_same_id_has_the_same_tenancy(pool: Schedule) -> Bool:
+    """I24: an id counts as the one that a step saw only while it is live, and has never been let go since."""
+    return forall(
+        pool.all(Step),
+        lambda s: forall(
+            pool.all(SubPool),
+            lambda k: forall(
+                pool.all(Virtual),
+                lambda v: implies(
+                    and_(pool.phase[s] != Phase.IDLE, pool.same[s, k, v]),
+                    and_(is_live(pool.buffer, k, v), pool.begun[s, k, v] == pool.buffer.tenancy[k, v]),
+                ),
+            ),
+        ),
     )
 
 
@@ -1197,6 +1305,7 @@ def an_access_is_refused_only_for_a_clash(pool: Schedule, s: Step, k: SubPool, v
         lambda: and_(
             implies(
                 and_(
+                    or_(pool.filled[k, v], pool.buffer.zeroed[k]),
                     lies_clear_of_writes(pool, s, k, pool.buffer.physical[k, v]),
                     lies_clear_of_reads(pool, s, k, pool.buffer.physical[k, v]),
                     not_(exists(pool.all(Step), lambda t: can_clash(pool, t, s, k, pool.buffer.physical[k, v], False))),
@@ -1227,30 +1336,36 @@ def zeroing_is_refused_only_for_a_clash(pool: Schedule, s: Step, k: SubPool, pag
     )
 
 
-@theorem("I6", "I11")
-def whatever_has_arrived_can_be_published(pool: Schedule, k: SubPool, v: Virtual) -> Bool:
-    """I6, I11: only a write in flight, or a zeroing that is queued, keeps a page from being published."""
+@theorem("I6", "I11", "I24")
+def whatever_has_arrived_can_be_published(pool: Schedule, s: Step, k: SubPool, v: Virtual) -> Bool:
+    """I6, I11: after a step, only a write in flight keeps a filled page of an id that it saw from being published."""
     return implies(
         and_(
+            pool.all(Step).has(s),
+            lambda: pool.phase[s] == Phase.OVER,
             is_live(pool.buffer, k, v),
+            lambda: pool.same[s, k, v],
+            lambda: pool.filled[k, v],
             lambda: not_(pool.published[k, v]),
-            lambda: not_(pool.to_zero[k, pool.buffer.physical[k, v]]),
             lambda: forall(pool.all(Step), lambda t: lies_clear_of_writes(pool, t, k, pool.buffer.physical[k, v])),
         ),
-        lambda: enabled(publish, pool, k, v),
+        lambda: enabled(publish, pool, s, k, v),
     )
 
 
 @theorem("I11")
 def an_open_step_can_be_launched(pool: Schedule, s: Step) -> Bool:
-    """I11: of the open steps the one with the lowest ticket can be launched, whatever is in flight."""
+    """I11: of the open steps of a stream the one that began first can be launched, whatever else is in flight."""
     return implies(
         and_(
             pool.all(Step).has(s),
             lambda: pool.phase[s] == Phase.OPEN,
             lambda: forall(
                 pool.all(Step),
-                lambda t: implies(pool.phase[t] == Phase.OPEN, pool.ticket[s] <= pool.ticket[t]),
+                lambda t: implies(
+                    and_(pool.phase[t] == Phase.OPEN, pool.stream[t] == pool.stream[s]),
+                    pool.ticket[s] <= pool.ticket[t],
+                ),
             ),
         ),
         lambda: enabled(launch, pool, s),
@@ -1302,8 +1417,8 @@ def leases_and_gates_are_never_refused(pool: Schedule, lease: Lease, k: SubPool,
     return implies(
         and_(pool.all(Lease).has(lease), pool.all(SubPool).has(k)),
         lambda: and_(
-            enabled(close_gate, pool, k),
-            iff(enabled(open_gate, pool, k), pool.gates[k] > 0),
+            iff(enabled(close_gate, pool, lease, k), not_(pool.closed[lease, k])),
+            iff(enabled(open_gate, pool, lease, k), pool.closed[lease, k]),
             implies(
                 and_(
                     is_live(pool.buffer, k, v),
@@ -1411,7 +1526,7 @@ def a_quiet_pool_can_be_cleared(pool: Schedule) -> Bool:
     return iff(
         enabled(clear, pool),
         and_(
-            forall(pool.all(Step), lambda s: pool.phase[s] == Phase.IDLE),
+            forall(pool.all(Step), lambda s: or_(pool.phase[s] == Phase.IDLE, pool.phase[s] == Phase.OVER)),
             forall(pool.all(SubPool), lambda k: pool.gates[k] == 0),
             forall(pool.all(SubPool), lambda k: forall(pool.all(Page), lambda page: pool.pins[k, page] == 0)),
             forall(pool.deferred, lambda k, page: False),
@@ -1443,24 +1558,60 @@ def leased_pages_do_not_move(pre: Schedule, post: Schedule) -> Bool:
 
 @step("I24")
 def a_step_keeps_its_snapshot(pre: Schedule, post: Schedule) -> Bool:
-    """I24: until it completes, a step sees the tables, its place in the order and its sets as they were for it."""
+    """I24: until its results are dealt with, a step sees the tables, its place in the order and its sets as it did."""
     return forall(
         pre.all(Step),
-        lambda s: forall(
-            pre.all(SubPool),
-            lambda k: implies(
-                and_(is_in_flight(pre, s), is_in_flight(post, s)),
+        lambda s: and_(
+            implies(
+                and_(pre.phase[s] != Phase.IDLE, post.phase[s] != Phase.IDLE),
                 and_(
                     pre.ticket[s] == post.ticket[s],
                     pre.stream[s] == post.stream[s],
-                    pre.captured[s, k] == post.captured[s, k],
-                    forall(pre.all(Virtual), lambda v: pre.seen[s, k, v] == post.seen[s, k, v]),
                     forall(
+                        pre.all(SubPool),
+                        lambda k: and_(
+                            pre.captured[s, k] == post.captured[s, k],
+                            forall(
+                                pre.all(Virtual),
+                                lambda v: and_(
+                                    pre.seen[s, k, v] == post.seen[s, k, v], pre.begun[s, k, v] == post.begun[s, k, v]
+                                ),
+                            ),
+                        ),
+                    ),
+                ),
+            ),
+            implies(
+                and_(is_in_flight(pre, s), is_in_flight(post, s)),
+                forall(
+                    pre.all(SubPool),
+                    lambda k: forall(
                         pre.all(Page),
                         lambda page: and_(
                             implies(pre.reads[s].has((k, page)), post.reads[s].has((k, page))),
                             implies(pre.writes[s].has((k, page)), post.writes[s].has((k, page))),
                         ),
+                    ),
+                ),
+            ),
+        ),
+    )
+
+
+@step("I24")
+def an_id_is_the_same_for_as_long_as_it_lives(pre: Schedule, post: Schedule) -> Bool:
+    """I24: of the ids that a step saw exactly those that are let go, or cleared, stop being the same for it."""
+    return forall(
+        pre.all(Step),
+        lambda s: forall(
+            pre.all(SubPool),
+            lambda k: forall(
+                pre.all(Virtual),
+                lambda v: implies(
+                    and_(pre.phase[s] != Phase.IDLE, post.phase[s] != Phase.IDLE),
+                    iff(
+                        post.same[s, k, v],
+                        and_(pre.same[s, k, v], post.buffer.tenancy[k, v] == pre.buffer.tenancy[k, v]),
                     ),
                 ),
             ),
@@ -1505,26 +1656,55 @@ def a_step_has_read_what_it_was_promised(pre: Schedule, post: Schedule, s: Step)
         forall(pre.all(Byte), lambda b: implies(pre.reading[s, b], pre.device[b] == pre.promised[s, b])),
         forall(pre.all(Byte), lambda b: implies(pre.writing[s, b], post.device[b] == pre.result[s, b])),
         forall(pre.all(Byte), lambda b: implies(not_(pre.writing[s, b]), post.device[b] == pre.device[b])),
-        not_(is_in_flight(post, s)),
+        post.phase[s] == Phase.OVER,
         forall(pre.all(Step), lambda t: implies(t != s, pre.phase[t] == post.phase[t])),
     )
 
 
-@ensures(read, "I5", "I15")
+@ensures(complete, "I20")
+def an_event_decides_nothing(pre: Schedule, post: Schedule, s: Step) -> Bool:
+    """I20: that a step is over changes no table, no free list and no extent: nothing by which a bind is decided."""
+    return forall(
+        pre.all(SubPool),
+        lambda k: and_(
+            pre.buffer.first[k] == post.buffer.first[k],
+            pre.buffer.last[k] == post.buffer.last[k],
+            pre.version[k] == post.version[k],
+            forall(pre.all(Virtual), lambda v: pre.buffer.physical[k, v] == post.buffer.physical[k, v]),
+            forall(
+                pre.all(Page),
+                lambda page: and_(
+                    iff(pre.buffer.holes[k].has(page), post.buffer.holes[k].has(page)),
+                    iff(pre.buffer.pending[k].has(page), post.buffer.pending[k].has(page)),
+                    iff(pre.to_zero[k, page], post.to_zero[k, page]),
+                ),
+            ),
+        ),
+    )
+
+
+@ensures(retire, "I24")
+def a_retired_step_was_over(pre: Schedule, post: Schedule, s: Step) -> Bool:
+    """I24: nothing of it was in flight; its place is free, and every other step is as far as it was."""
+    return and_(
+        pre.phase[s] == Phase.OVER,
+        post.phase[s] == Phase.IDLE,
+        forall(pre.all(Step), lambda t: implies(t != s, pre.phase[t] == post.phase[t])),
+    )
+
+
+@ensures(read, "I5", "I6", "I15")
 def a_read_is_promised_what_the_program_says(pre: Schedule, post: Schedule, s: Step, k: SubPool, v: Virtual) -> Bool:
-    """I5, I15: the step will see what was written last, or zeros where they were promised, byte for byte."""
+    """I5, I6, I15: the step will see what the id's owner wrote last, or promised zeros, byte for byte."""
     return and_(
         pre.seen[s, k, v] == pre.buffer.physical[k, v],
         post.reads[s].has((k, pre.buffer.physical[k, v])),
+        pre.buffer.written[k, v] >= ZEROED,
         forall(
             pre.all(Byte),
             lambda b: implies(
                 is_in_page(pre.buffer, k, pre.buffer.physical[k, v], b),
-                and_(
-                    iff(post.reading[s, b], not_(pre.stale[b])),
-                    post.promised[s, b] == pre.buffer.memory[b],
-                    implies(pre.buffer.zeroed[k], post.reading[s, b]),
-                ),
+                and_(post.reading[s, b], post.promised[s, b] == pre.buffer.written[k, v]),
             ),
         ),
     )
@@ -1539,6 +1719,7 @@ def a_write_is_known_from_the_call_on(
         pre.seen[s, k, v] == pre.buffer.physical[k, v],
         not_(pre.to_zero[k, pre.buffer.physical[k, v]]),
         post.writes[s].has((k, pre.buffer.physical[k, v])),
+        post.filled[k, v],
         forall(
             pre.all(Byte),
             lambda b: implies(
@@ -1623,20 +1804,21 @@ def a_fresh_hole_is_not_read_before_it_is_zeroed(
     )
 
 
-@ensures(publish, "I6")
-def what_is_published_is_on_the_device(pre: Schedule, post: Schedule, k: SubPool, v: Virtual) -> Bool:
-    """I6: every known byte of the page has reached the device, whatever host counters say."""
+@ensures(publish, "I6", "I24")
+def what_is_published_is_on_the_device(pre: Schedule, post: Schedule, s: Step, k: SubPool, v: Virtual) -> Bool:
+    """I6, I24: what the id's owner wrote has reached the device, and he had the id when the step began."""
     return and_(
+        pre.phase[s] == Phase.OVER,
         not_(pre.published[k, v]),
         post.published[k, v],
+        pre.begun[s, k, v] == pre.buffer.tenancy[k, v],
+        pre.buffer.written[k, v] > ZEROED,
         forall(
             pre.all(Byte),
             lambda b: implies(
-                and_(is_in_page(pre.buffer, k, pre.buffer.physical[k, v], b), not_(pre.stale[b])),
-                pre.device[b] == pre.buffer.memory[b],
+                is_in_page(pre.buffer, k, pre.buffer.physical[k, v], b), pre.device[b] == pre.buffer.written[k, v]
             ),
         ),
-        implies(pre.buffer.zeroed[k], not_(pre.to_zero[k, pre.buffer.physical[k, v]])),
     )
 
 
@@ -1679,6 +1861,8 @@ def a_deferred_free_keeps_its_own_page(pre: Schedule, post: Schedule, k: SubPool
         not_(is_live(post.buffer, k, v)),
         not_(enabled(take_back, post, k, pre.buffer.physical[k, v])),
         not_(post.published[k, v]),
+        not_(post.filled[k, v]),
+        forall(pre.all(Step), lambda s: not_(post.same[s, k, v])),
     )
 
 
@@ -1687,6 +1871,8 @@ def a_free_ends_publication(pre: Schedule, post: Schedule, k: SubPool, v: Virtua
     """I3: a dead id is not published, its page waits for no zeroing, and no group holds it back."""
     return and_(
         not_(post.published[k, v]),
+        not_(post.filled[k, v]),
+        forall(pre.all(Step), lambda s: not_(post.same[s, k, v])),
         not_(post.to_zero[k, pre.buffer.physical[k, v]]),
         forall(post.deferred, lambda j, page: pre.deferred.has((j, page))),
     )
@@ -1700,15 +1886,27 @@ def an_ended_group_holds_nothing_back(pre: Schedule, post: Schedule) -> Bool:
 
 @ensures(begin, "I24")
 def a_step_begins_with_the_tables_of_now(pre: Schedule, post: Schedule, s: Step, stream: Stream) -> Bool:
-    """I24: the step is the newest of all, and has captured the tables as they are."""
+    """I24: the step is the newest of all, and has captured the tables as they are, and who has which id."""
     return and_(
-        not_(is_in_flight(pre, s)),
+        pre.phase[s] == Phase.IDLE,
         stream >= HOME,
         post.phase[s] == Phase.OPEN,
         post.stream[s] == stream,
         post.ticket[s] == pre.clock,
         post.clock == pre.clock + 1,
-        forall(pre.all(SubPool), lambda k: post.captured[s, k] == pre.version[k]),
+        forall(
+            pre.all(SubPool),
+            lambda k: and_(
+                post.captured[s, k] == pre.version[k],
+                forall(
+                    pre.all(Virtual),
+                    lambda v: and_(
+                        iff(post.same[s, k, v], is_live(pre.buffer, k, v)),
+                        post.begun[s, k, v] == pre.buffer.tenancy[k, v],
+                    ),
+                ),
+            ),
+        ),
         forall(pre.all(Step), lambda t: implies(t != s, pre.phase[t] == post.phase[t])),
     )
 
@@ -1762,16 +1960,27 @@ def a_release_gives_up_just_its_own_hold(pre: Schedule, post: Schedule, lease: L
     )
 
 
-@ensures(close_gate, "I8")
-def a_closed_gate_is_counted(pre: Schedule, post: Schedule, k: SubPool) -> Bool:
-    """I8: one gate more is closed."""
-    return post.gates[k] == pre.gates[k] + 1
+@ensures(close_gate, "I8", "I13")
+def a_closed_gate_is_counted(pre: Schedule, post: Schedule, lease: Lease, k: SubPool) -> Bool:
+    """I8, I13: one gate more is closed, by one who had not closed it."""
+    return and_(
+        not_(pre.closed[lease, k]),
+        post.closed[lease, k],
+        post.gates[k] == pre.gates[k] + 1,
+        forall(pre.all(Lease), lambda other: implies(other != lease, iff(pre.closed[other, k], post.closed[other, k]))),
+    )
 
 
-@ensures(open_gate, "I8")
-def an_opened_gate_leaves_the_others_closed(pre: Schedule, post: Schedule, k: SubPool) -> Bool:
-    """I8: one gate less is closed."""
-    return and_(pre.gates[k] > 0, post.gates[k] == pre.gates[k] - 1)
+@ensures(open_gate, "I8", "I13")
+def an_opened_gate_leaves_the_others_closed(pre: Schedule, post: Schedule, lease: Lease, k: SubPool) -> Bool:
+    """I8, I13: one gate less is closed, opened by the one who closed it; everybody else's stay."""
+    return and_(
+        pre.closed[lease, k],
+        not_(post.closed[lease, k]),
+        pre.gates[k] > 0,
+        post.gates[k] == pre.gates[k] - 1,
+        forall(pre.all(Lease), lambda other: implies(other != lease, iff(pre.closed[other, k], post.closed[other, k]))),
+    )
 
 
 @ensures(ask_capacity, "I12")
@@ -1785,6 +1994,7 @@ def a_clear_leaves_nothing_in_flight(pre: Schedule, post: Schedule) -> Bool:
     """I25: nothing was in flight, nothing is published or to be zeroed, and captured tables are told from the new."""
     return and_(
         forall(pre.all(Step), lambda s: not_(is_in_flight(pre, s))),
+        forall(pre.all(SubPool), lambda k: forall(pre.all(Virtual), lambda v: not_(post.filled[k, v]))),
         forall(pre.all(SubPool), lambda k: forall(pre.all(Virtual), lambda v: not_(post.published[k, v]))),
         forall(pre.all(SubPool), lambda k: forall(pre.all(Page), lambda page: not_(post.to_zero[k, page]))),
         forall(pre.all(SubPool), lambda k: pre.version[k] < post.version[k]),
@@ -1799,6 +2009,7 @@ def a_new_schedule_is_idle(pre: Schedule, post: Schedule) -> Bool:
         forall(post.all(SubPool), lambda k: and_(post.gates[k] == 0, not_(post.memo_holds[k]))),
         forall(post.all(SubPool), lambda k: forall(post.all(Page), lambda page: post.pins[k, page] == 0)),
         forall(post.all(SubPool), lambda k: forall(post.all(Page), lambda page: not_(post.deferred.has((k, page))))),
+        forall(post.all(SubPool), lambda k: forall(post.all(Virtual), lambda v: not_(post.filled[k, v]))),
         forall(post.all(SubPool), lambda k: forall(post.all(Virtual), lambda v: not_(post.published[k, v]))),
     )
 

@@ -6,6 +6,7 @@ A counterexample counts only once the run reading has confirmed it.
 from __future__ import annotations
 
 import itertools
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -106,6 +107,22 @@ def run(spec: Specification[Any], item: Item, before: State, arguments: Sequence
         except IllDefined as problem:
             return Outcome(None, ill_defined=str(problem))
     return Outcome(state)
+
+
+def refusing(
+    spec: Specification[Any], item: Item, before: State, arguments: Sequence[Any]
+) -> tuple[str, int] | None:
+    """The guard that refuses an action, by file and line; None where none does."""
+    state = before.copy()
+    with spec.active():
+        try:
+            item.function(state, *arguments)
+        except Refused as refusal:
+            *_, (frame, line), _ = traceback.walk_tb(refusal.__traceback__)
+            return frame.f_code.co_filename, line
+        except IllDefined:
+            return None
+    return None
 
 
 def holds(spec: Specification[Any], claim: Any, *arguments: Any) -> bool:

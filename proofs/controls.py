@@ -15,24 +15,30 @@ from functools import cache
 from typing import Any
 
 from poolproof.proofs.arguments import allowed, worth_asking
-from poolproof.proofs.concrete import arguments_of, broken_by, holds, run, state_of, violated
+from poolproof.proofs.concrete import arguments_of, broken_by, holds, refusing, run, state_of, violated
 from poolproof.proofs.explore import claim_name, show_call
-from poolproof.proofs.mutate import Mutant, shifted
+from poolproof.proofs.mutate import Mutant, fields_named, shifted
 from poolproof.proofs.obligations import Generator
 from poolproof.proofs.smtlib import Printer, script
 from poolproof.proofs.solver import Answer, solve_each
 from poolproof.spec.language import IllDefined, Item, Specification, State, fields_of
 from poolproof.spec.language.source import parse
 from poolproof.spec.language.state import nested_sizes
-from poolproof.spec.language.terms import TRUE, Term, conjunction
+from poolproof.spec.language.terms import TRUE, Term
 
 SAMPLES = 80
 RESTART = 40
 WALK = 4_000
+SPOILED = 30
+"""From so many states in which an action is enabled, one step of every action is tried that may disable it."""
+NEAR = 6
+"""So many states are kept for one guard that refuses after such a step."""
 CONTROL_LIMIT = 3_000_000
 """Of the solver's resources for one question: a step that is not found within it counts as not found."""
 ASKED = 14
 """So many mutants are asked about a claim that none of them breaks in a sampled state."""
+TOGETHER = 8
+"""So many claims are asked about in one script."""
 MORE_STEPS = 8
 """How many more breaking steps are run once a mutant is refuted, for the claims that they break besides."""
 
@@ -58,20 +64,19 @@ class Killer:
         self.known = [self.printer.term(term) for term in self.generator.known]
         self.missing = {claim_name(claim) for claim in _state_claims(spec)}
         self._samples: dict[str, list[Any]] = {}
-        self._before: dict[tuple[str, int], frozenset[tuple[Any, ...]]] = {}
+        self._before: dict[tuple[str, int], dict[tuple[Any, ...], Any]] = {}
 
-    def goals_for(self, item: Item, changed: Specification[Any]) -> dict[str, Term]:
-        """The claims about a changed action, each with what may be assumed for it.
+    def goals_for(self, item: Item, changed: Specification[Any]) -> tuple[list[Term], dict[str, Term]]:
+        """What may be assumed for the claims about a changed action, and the claims, well-definedness among them.
 
-        Guards are assumed for every claim but well-definedness, which speaks of the guards' own reads too; the others
-        assume well-definedness.
+        Guards and well-definedness are assumed for every claim but well-definedness, which speaks of the guards' own
+        reads too.
         """
         generator = self.generator.with_spec(changed)
         wd, *rest = generator.of_action(changed.action(item.name))
         rest = [o for o in rest if not o.frame]
         assumed = [*rest[0].hypotheses[len(generator.known) :], wd.goal] if rest else []
-        # What an action ensures is nearest to its guards and quickest to find broken, so it is asked first.
-        return {wd.about: wd.goal} | {o.about: _under(assumed, o.goal) for o in reversed(rest)}
+        return assumed, {o.about: o.goal for o in [wd, *rest]}
 
     def run(self, item: Item, mutant: Mutant, wanted: set[str] | None = None) -> Kill:
         """Claims that the mutant breaks in sampled states: by a step, or claims about a state that speak of it.
@@ -92,19 +97,24 @@ class Killer:
         return kill
 
     def search(self, item: Item, mutant: Mutant, kill: Kill, aims: set[str]) -> None:
-        """Have the solver look for steps that break the `aims`, still to be broken; for any claim where none is yet."""
+        """Have the solver look for steps that break the `aims`, still to be broken; for any claim where none is yet.
+
+        Those that speak of what the mutant changed are asked first.
+        """
         changed = self.spec.with_body(item, mutant.function)
         twin = changed.action(item.name)
-        goals = self.goals_for(item, changed)
-        self._ask(kill, changed, twin, {name: goals[name] for name in goals if name in aims})
-        if not kill.broken:
-            claims = {claim.name for claim in [*changed.steps, *changed.ensures(twin)]}
-            near = {name: goals[name] for name in goals if name in claims - aims}
-            self._ask(kill, changed, twin, near, aims=False)
-            self._ask_about_states(kill, changed, twin)
+        assumed, goals = self.goals_for(item, changed)
+        wanted = {name: goal for name, goal in goals.items() if name in aims}
+        self._ask(kill, changed, twin, assumed, wanted)
+        claims = {c.name: c for c in [*changed.invariants, *changed.steps, *changed.ensures(twin)]}
+        near = {name: _nearness(mutant, claims[name]) if name in claims else 0.0 for name in goals}
+        left = sorted(set(goals) - aims, key=lambda name: (-near[name], name))
+        for start in range(0, len(left), TOGETHER):
             if not kill.broken:
-                far = {name: goals[name] for name in goals if name not in claims | aims}
-                self._ask(kill, changed, twin, far, aims=False)
+                group = {name: goals[name] for name in left[start : start + TOGETHER]}
+                self._ask(kill, changed, twin, assumed, group, aims=False)
+            if start == 0:
+                self._ask_about_states(kill, changed, twin)
 
     def search_states(self, item: Item, mutant: Mutant, kill: Kill, wanted: set[str]) -> None:
         """Have the solver look for states in which claims about states that no mutant has broken fail."""
@@ -131,7 +141,7 @@ class Killer:
         if not claims:
             return
         goals = {name: generator.of_claim(claim) for name, claim in claims.items()}
-        text = script(self.printer.fork(), self.generator.known, {**goals, "": TRUE})
+        text = script(self.printer.fork(), self.generator.known, goals, switches=True)
         for name, answer in solve_each(text, list(goals), CONTROL_LIMIT):
             if answer.model is None:
                 continue
@@ -144,29 +154,39 @@ class Killer:
                     return
 
     def _ask(
-        self, kill: Kill, changed: Specification[Any], twin: Item, goals: dict[str, Term], aims: bool = True
+        self,
+        kill: Kill,
+        changed: Specification[Any],
+        twin: Item,
+        assumed: list[Term],
+        goals: dict[str, Term],
+        aims: bool = True,
     ) -> None:
         """Have the solver look for a step that breaks each of some claims, or any of them."""
         wanted = {name: goal for name, goal in goals.items() if name not in kill.broken and goal is not TRUE}
-        if not wanted:
-            return
-        text = script(self.printer.fork(), self.generator.known, {**wanted, "": TRUE})  # always with switches
-        for name, answer in solve_each(text, list(wanted), CONTROL_LIMIT):
-            if answer.model is not None and name not in kill.broken:
-                self._confirm(kill, changed, twin, answer)
-                if not aims:
-                    return
+        alone = wanted.pop("is_well_defined", None)
+        asked = [(assumed, wanted)] if wanted else []
+        asked += [] if alone is None else [([], {"is_well_defined": alone})]
+        for facts, group in asked:
+            text = script(self.printer.fork(), [*self.generator.known, *facts], group, switches=True)
+            for name, answer in solve_each(text, list(group), CONTROL_LIMIT):
+                if answer.model is not None and name not in kill.broken:
+                    self._confirm(kill, changed, twin, answer)
+                    if not aims:
+                        return
 
     def _run_in_samples(self, kill: Kill, changed: Specification[Any], item: Item, twin: Item) -> None:
         """Run the changed action in sampled states, first with what the action itself would refuse."""
         more = MORE_STEPS
         with changed.active():
             for state in self.samples(item):
-                before = self._allowed_before(item, state)
+                before = self._outcomes(item, state)
                 wrong: list[tuple[Any, ...]] = []
                 now = list(allowed(changed, twin, state, ill_defined=wrong.append))
                 for arguments in [*wrong[:1], *sorted(now, key=before.__contains__)[:2]]:
                     outcome = run(changed, twin, state, arguments)
+                    if outcome.after is not None and outcome.after.key(True) == self._key_after(item, state, arguments):
+                        continue  # the action itself does the same, and breaks nothing
                     broken = broken_by(changed, twin, state, arguments, outcome)
                     more -= bool(broken)
                     if broken and outcome.after is not None and self.missing:
@@ -198,12 +218,20 @@ class Killer:
             self._samples[item.name] = walk(self.spec, self.sizes, item)
         return self._samples[item.name]
 
-    def _allowed_before(self, item: Item, state: State) -> frozenset[tuple[Any, ...]]:
+    def _outcomes(self, item: Item, state: State) -> dict[tuple[Any, ...], Any]:
         """What the action itself allows in a sampled state, worked out once for all of its mutants."""
         key = (item.name, id(state))  # the samples are kept for as long as this is
         if key not in self._before:
-            self._before[key] = frozenset(allowed(self.spec, item, state))
+            self._before[key] = dict.fromkeys(allowed(self.spec, item, state))
         return self._before[key]
+
+    def _key_after(self, item: Item, state: State, arguments: tuple[Any, ...]) -> Any:
+        """The state to which the action itself leads, by its key; None where it refuses."""
+        outcomes = self._outcomes(item, state)
+        if arguments in outcomes and outcomes[arguments] is None:
+            after = run(self.spec, item, state, arguments).after
+            outcomes[arguments] = None if after is None else after.key(True)
+        return outcomes.get(arguments)
 
     def _confirm(self, kill: Kill, changed: Specification[Any], twin: Item, answer: Answer) -> None:
         assert answer.model is not None
@@ -237,8 +265,8 @@ class Killer:
 def walk(spec: Specification[Any], sizes: dict[str, Any], wanted: Item) -> list[State]:
     """Different reachable states of an instance, on random walks of a few steps each from the initial state.
 
-    Half of them are the first ones met, the others those in which an action is enabled. Of three actions drawn the one
-    that was taken less often goes first, so that rare ones are met.
+    They are the first ones met, those in which an action is enabled, and neighbours of those in which one of its guards
+    refuses. Of three actions drawn the one that was taken less often goes first, so that rare ones are met.
     """
     draw = random.Random(0)
     first = spec.state.blank(**nested_sizes(sizes))
@@ -258,7 +286,26 @@ def walk(spec: Specification[Any], sizes: dict[str, Any], wanted: Item) -> list[
             found[state.key()] = state
         if len(enabled) < SAMPLES and next(allowed(spec, wanted, state), None) is not None:
             enabled[state.key()] = state
-    return list({**enabled, **found}.values())
+    return list({**enabled, **_spoiled(spec, wanted, list(enabled.values()), draw), **found}.values())
+
+
+def _spoiled(spec: Specification[Any], wanted: Item, enabled: list[State], draw: random.Random) -> dict[Any, State]:
+    """For each guard of an action a few states in which it refuses, one step from where the action is enabled.
+
+    A mutant without the guard is enabled there, and most likely nothing else stands in its way.
+    """
+    found: dict[Any, State] = {}
+    kept: dict[Any, int] = {}
+    for state in draw.sample(enabled, min(len(enabled), SPOILED)):
+        arguments = draw.choice(list(allowed(spec, wanted, state)))
+        for item in spec.actions:
+            choices = list(allowed(spec, item, state))
+            after = run(spec, item, state, draw.choice(choices)).after if choices else None
+            guard = None if after is None else refusing(spec, wanted, after, arguments)
+            if after is not None and guard is not None and kept.get(guard, 0) < NEAR:
+                kept[guard] = kept.get(guard, 0) + 1
+                found[after.key()] = after
+    return found
 
 
 def _stroll(spec: Specification[Any], state: State, taken: dict[str, int], draw: random.Random) -> State:
@@ -307,8 +354,10 @@ def _state_claims(spec: Specification[Any]) -> list[Any]:
     return [*spec.theorems, *(fact for b in spec.batches for fact in b.facts())]
 
 
-def _under(assumed: list[Term], goal: Term) -> Term:
-    return Term("=>", (conjunction(assumed), goal), bool)
+def _nearness(mutant: Mutant, claim: Item) -> float:
+    """Which part of the fields that a claim speaks of is in what the mutant changed."""
+    spoken = fields_named(parse(claim.function), claim.function)
+    return len(spoken & mutant.fields) / max(len(spoken), 1)
 
 
 def shifted_reads(spec: Specification[Any], sizes: dict[str, int]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import ast
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from poolproof.spec.language import Item, Specification, State, fields_of
@@ -29,12 +30,14 @@ class Mutant:
         name: what was done, for example "drops `require(pool.group_is_open)`".
         line: where, in the spec's file.
         function: the mutated function.
+        fields: the names of the fields in what was changed.
     """
 
     action: str
     name: str
     line: int
     function: Callable[..., Any]
+    fields: frozenset[str] = frozenset()
 
     @property
     def label(self) -> str:
@@ -46,9 +49,24 @@ def mutants(spec: Specification[Any], item: Item) -> list[Mutant]:
     """All mutants of one action, in the order of its source, without repetitions."""
     node = parse(item.function)
     made: dict[str, Mutant] = {}
-    for name, line, function in [*_of_body(node, item, _peers(spec.state)), *_of_definitions(spec, node, item)]:
-        made.setdefault(name, Mutant(item.name, name, line, function))
+    for name, changed, function in [*_of_body(node, item, _peers(spec.state)), *_of_definitions(spec, node, item)]:
+        made.setdefault(name, Mutant(item.name, name, changed.lineno, function, fields_named(changed, item.function)))
     return list(made.values())
+
+
+def fields_named(node: ast.AST, function: Callable[..., Any]) -> frozenset[str]:
+    """The names of the fields that some syntax of a function speaks of, itself or through definitions and actions."""
+    found = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
+    for inner in ast.walk(node):
+        called = function.__globals__.get(inner.id) if isinstance(inner, ast.Name) else None
+        if hasattr(called, "__spec_item__"):
+            found |= _fields_of(called)
+    return frozenset(found)
+
+
+@cache
+def _fields_of(function: Callable[..., Any]) -> frozenset[str]:
+    return fields_named(parse(function), function)
 
 
 def _peers(state: type[State]) -> dict[str, str]:
@@ -60,16 +78,19 @@ def _peers(state: type[State]) -> dict[str, str]:
     return {name: g[(i + 1) % len(g)] for g in groups.values() if len(g) > 1 for i, name in enumerate(g)}
 
 
-def _of_body(node: ast.FunctionDef, item: Item, peers: dict[str, str]) -> Iterator[tuple[str, int, Callable[..., Any]]]:
+def _of_body(
+    node: ast.FunctionDef, item: Item, peers: dict[str, str]
+) -> Iterator[tuple[str, ast.stmt, Callable[..., Any]]]:
+    """Name, what was changed, and the changed action."""
     body = statements(node)
     for index, statement in enumerate(body):
         if not is_binding(statement):  # what a dropped name would leave behind is no function
             dropped = [*body[:index], *body[index + 1 :]]
-            yield f"drops `{ast.unparse(statement)}`", statement.lineno, rebuild(node, dropped, item.function)
+            yield f"drops `{ast.unparse(statement)}`", statement, rebuild(node, dropped, item.function)
         for changed in _variants(statement, item.function.__globals__, peers):
             other = [*body[:index], changed, *body[index + 1 :]]
             name = f"`{ast.unparse(changed)}` for `{ast.unparse(statement)}`"
-            yield name, statement.lineno, rebuild(node, other, item.function)
+            yield name, statement, rebuild(node, other, item.function)
 
 
 def _variants(statement: ast.stmt, names: dict[str, Any], peers: dict[str, str]) -> Iterator[ast.stmt]:
@@ -140,7 +161,7 @@ def _other_members(node: ast.Attribute, sort: Any) -> Iterator[ast.AST]:
 
 def _of_definitions(
     spec: Specification[Any], node: ast.FunctionDef, item: Item
-) -> Iterator[tuple[str, int, Callable[..., Any]]]:
+) -> Iterator[tuple[str, ast.expr, Callable[..., Any]]]:
     """The action with one part of a definition that it calls dropped."""
     called = {n.func.id for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     for definition in spec.definitions:
@@ -156,7 +177,7 @@ def _of_definitions(
                 twin = rebuild(changed, statements(changed), definition.function)
                 name = f"{definition.name} without `{ast.unparse(part)}`"
                 function = rebuild(node, statements(node), item.function, {definition.name: twin})
-                yield name, part.lineno, function
+                yield name, part, function
 
 
 def shifted(claim: Item) -> Mutant | None:

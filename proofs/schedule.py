@@ -28,9 +28,9 @@ PAIR = {
 
 SINGLE = {
     "sub_pools": 1,
-    "pages": 3,
+    "pages": 4,
     "virtual_ids": 3,
-    "total": 3,
+    "total": 4,
     "page_bytes": (1,),
     "ids": (3,),
     "id_owner": (0,),
@@ -62,8 +62,56 @@ IMPLIED = {
     **{
         f"{name}/{claim}": _FRESH
         for name in ("take_frontier", "take_hole")
-        for claim in ("leased_pages_are_kept", "pages_touched_from_away_are_kept", "published_ids_are_live")
+        for claim in ("leased_pages_are_kept", "pages_touched_from_away_are_kept")
     },
+    **{
+        f"{name}/the_same_id_has_the_same_tenancy": "no step has an id as the same that is not live"
+        for name in ("take_frontier", "take_hole")
+    },
+    **{
+        f"{name}/zeroed_ids_hold_zeros_or_their_own": "what is written is the buffer's own action's doing"
+        for name in ("take_frontier", "take_hole", "write_page")
+    },
+    **{
+        f"{name}/{claim}": "an id less is live"
+        for name in ("let_go", "let_go_later")
+        for claim in ("filled_pages_have_no_stale_byte", "zeroed_ids_hold_zeros_or_their_own")
+    },
+    **{
+        f"retire/{claim}": "only the phase of a step changes of which nothing is in flight"
+        for claim in (
+            "a_step_in_flight_keeps_its_promises",
+            "a_step_keeps_its_snapshot",
+            "an_id_is_the_same_for_as_long_as_it_lives",
+            "pages_touched_from_away_are_kept",
+            "the_same_id_has_the_same_tenancy",
+        )
+    },
+    "launch/an_id_is_the_same_for_as_long_as_it_lives": "only the phase changes",
+    "complete/an_id_is_the_same_for_as_long_as_it_lives": "no id is bound or let go",
+    "complete/an_event_decides_nothing": "it writes no field of the buffer",
+    **{
+        f"{name}/filled_pages_are_written": "no id is filled that is not live"
+        for name in ("take_frontier", "take_hole")
+    },
+    **{
+        f"relocate/{claim}": "the page is kept, pending, and so is the hole, bound; it is the same id's afterwards"
+        for claim in (
+            "deferred_pages_wait",
+            "filled_pages_are_written",
+            "leased_pages_are_kept",
+            "pages_touched_from_away_are_kept",
+            "read_sets_hold_pages",
+            "the_same_id_has_the_same_tenancy",
+            "zeroed_ids_hold_zeros_or_their_own",
+        )
+    },
+    **{
+        f"write_padding/{claim}": "it writes for no live id"
+        for claim in ("filled_pages_are_written", "zeroed_ids_hold_zeros_or_their_own")
+    },
+    "zero/filled_pages_have_no_stale_byte": "there are only fewer stale bytes",
+    "clear/zeroed_ids_hold_zeros_or_their_own": "nothing is live",
     **{
         f"{name}/{claim}": _HOLE_ONLY
         for name in ("widen", "give_up_high", "give_up_low")
@@ -142,6 +190,10 @@ SUBJECT = Subject(
         "*: is_behind_readers without `is_in_flight(pool, t)`": "what is not in flight touches nothing",
         "*: is_behind_writers without `pool.stream[[]s[]] != HOME`": "two steps at home are in order anyway",
         "read: is_behind_writers without `t != s`": "what the step itself writes is kept out by another guard",
+        "relocate: is_behind_writers without `t != s`": "what the step itself writes is kept out by another guard",
+        "relocate: is_behind_writers without `is_in_flight(pool, t)`": "what is not in flight touches nothing",
+        "relocate: is_behind_writers without *pool.stream*": "the step is at home",
+        "read: drops `require(lies_clear_of_reads*": "a second read is promised the same: no writer can come in between",
         "zero: is_behind_readers without `t != s`": "what the step itself reads is kept out by another guard",
         "clear: *pool.version[[]k[]] + 2*": "any step forward tells two versions apart",
         "start: drops `perform(create, pool.buffer)`": "a specification that does not create its component is refused",

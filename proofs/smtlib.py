@@ -343,16 +343,16 @@ def with_witnesses(term: Term, positive: bool = True) -> Term:
     return term
 
 
-def script(printer: Printer, hypotheses: list[Term], goals: dict[str, Term]) -> str:
+def script(printer: Printer, hypotheses: list[Term], goals: dict[str, Term], switches: bool = False) -> str:
     """A script that asserts the hypotheses and, behind a switch for each goal, that the goal fails.
 
-    With a single goal the switch is asserted too, so that `unsat` means the goal is proved.
+    With a single goal it is asserted without a switch, unless one is asked for: `unsat` then means the goal is proved.
     """
     asserted = [printer.term(term) for term in hypotheses]
     denied = {name: printer.term(goal) for name, goal in goals.items()}
     lines = ["(set-logic ALL)", *printer.lines]
     lines += [f"(assert {text})" for text in asserted if text != "true"]
-    if len(denied) == 1:
+    if len(denied) == 1 and not switches:
         lines += [f"(assert (not {text}))" for text in denied.values()]
     else:
         lines += [f"(declare-fun |fails {name}| () Bool)" for name in denied]

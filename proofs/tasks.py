@@ -14,7 +14,7 @@ from poolproof.proofs import counterexample
 from poolproof.proofs.cache import digest
 from poolproof.proofs.controls import ASKED, Kill, Killer, shifted_reads
 from poolproof.proofs.explore import Explorer, sampled
-from poolproof.proofs.mutate import Mutant, mutants
+from poolproof.proofs.mutate import Mutant, fields_named, mutants
 from poolproof.proofs.obligations import Generator, Obligation
 from poolproof.proofs.solver import LONG_LIMIT, SHORT_LIMIT, Answer, solve
 from poolproof.proofs.subject import Subject, load
@@ -104,13 +104,13 @@ def control_task(where: Where, action: str) -> dict[str, Any]:
             if aims or mutant.label not in kills or not kills[mutant.label].broken:
                 _merge(kills, mutant.label, killer.run(item, mutant))
                 aims -= set(kills[mutant.label].broken)
-        asked = dict.fromkeys(aims, 0)
+        asked = {aim: _nearest(subject, aim, found, kills) for aim in aims}
         for mutant in sorted(found, key=lambda m: bool(kills[m.label].broken)):
-            wanted = {aim for aim in aims if asked[aim] < ASKED}
-            if wanted or not kills[mutant.label].broken:
+            wanted = {aim for aim in aims if mutant.label in asked[aim]}
+            is_open = not kills[mutant.label].broken and not subject.reason(subject.redundant, mutant.label)
+            if wanted or is_open:
                 killer.search(item, mutant, kills[mutant.label], wanted)
                 aims -= set(kills[mutant.label].broken)
-                asked |= {aim: asked[aim] + 1 for aim in wanted}
         for mutant in found[:ASKED]:
             if left := killer.concerned(item):
                 killer.search_states(item, mutant, kills[mutant.label], left)
@@ -121,6 +121,7 @@ def control_task(where: Where, action: str) -> dict[str, Any]:
             _merge(planted, twin.name, killer.run(item, planted_as, set(twin.refutes)))
             if not set(twin.refutes) <= set(planted[twin.name].broken):
                 killer.search(item, planted_as, planted[twin.name], set(twin.refutes))
+                killer.search_states(item, planted_as, planted[twin.name], set(twin.refutes))
         if not aims and all(kill.broken for kill in kills.values()):
             break
     return {"mutants": [asdict(k) for k in kills.values()], "twins": {name: asdict(k) for name, k in planted.items()}}
@@ -131,6 +132,15 @@ def _aims(subject: Subject, action: str) -> set[str]:
     own = Generator(subject.spec).of_action(subject.spec.action(action))
     live = [o for o in own if not o.frame and o.goal is not TRUE]
     return {o.about for o in live if not subject.reason(subject.implied, f"{action}/{o.about}")}
+
+
+def _nearest(subject: Subject, aim: str, found: list[Mutant], kills: dict[str, Kill]) -> set[str]:
+    """The mutants that are asked about a claim: those that change what it speaks of before others, alive ones first."""
+    spec = subject.spec
+    claims = [*spec.invariants, *spec.steps, *spec.ensures(spec.action(found[0].action))] if found else []
+    spoken = {f for claim in claims if claim.name == aim for f in fields_named(parse(claim.function), claim.function)}
+    order = sorted(found, key=lambda m: (not m.fields & spoken, bool(kills[m.label].broken)))
+    return {mutant.label for mutant in order[:ASKED]}
 
 
 def _merge(kills: dict[str, Kill], name: str, kill: Kill) -> None:

@@ -346,7 +346,8 @@ def wait_for(pool: Schedule, s: Step, t: Step) -> None:
 def read(pool: Schedule, s: Step, k: SubPool, v: Virtual) -> None:
     """A step reads an id's page, found through the tables that it captured, behind every writer in flight.
 
-    What its owner has not filled is read only where zeros are promised.
+    What its owner has not filled is read only where zeros are promised. A page that the step reads already is not
+    added again.
     """
     require(is_building(pool, s))
     require(is_live(pool.buffer, k, v))
@@ -538,7 +539,6 @@ def take_frontier(pool: Schedule, k: SubPool, v: Virtual, page: Chosen[Page]) ->
     perform(bind_frontier, pool.buffer, k, v, page)
     pool.version[k] += 1
     pool.to_zero[k, page] = pool.buffer.zeroed[k]
-    pool.filled[k, v] = False
     pool.memo_holds[k] = False
     pool.stale.relabel(lambda b: True, where=lambda b: and_(pool.buffer.zeroed[k], is_in_page(pool.buffer, k, page, b)))
 
@@ -549,7 +549,6 @@ def take_hole(pool: Schedule, k: SubPool, v: Virtual, page: Chosen[Page]) -> Non
     perform(bind_hole, pool.buffer, k, v, page)
     pool.version[k] += 1
     pool.to_zero[k, page] = pool.buffer.zeroed[k]
-    pool.filled[k, v] = False
     pool.memo_holds[k] = False
     pool.stale.relabel(lambda b: True, where=lambda b: and_(pool.buffer.zeroed[k], is_in_page(pool.buffer, k, page, b)))
 
@@ -1333,6 +1332,29 @@ def zeroing_is_refused_only_for_a_clash(pool: Schedule, s: Step, k: SubPool, pag
             lambda: not_(exists(pool.all(Step), lambda t: can_clash(pool, t, s, k, page, True))),
         ),
         lambda: enabled(zero, pool, s, k, page),
+    )
+
+
+@theorem("I11")
+def a_copy_is_refused_only_for_a_clash(pool: Schedule, s: Step, k: SubPool, v: Virtual, hole: Page) -> Bool:
+    """I11: a page that nobody keeps in its place moves to any hole that the step's other accesses leave alone."""
+    return implies(
+        and_(
+            is_building(pool, s),
+            is_live(pool.buffer, k, v),
+            pool.all(Page).has(hole),
+            lambda: pool.buffer.holes[k].has(hole),
+            lambda: pool.stream[s] == HOME,
+            lambda: pool.gates[k] == 0,
+            lambda: pool.pins[k, pool.buffer.physical[k, v]] == 0,
+            lambda: not_(pool.to_zero[k, pool.buffer.physical[k, v]]),
+            lambda: lies_clear_of_writes(pool, s, k, pool.buffer.physical[k, v]),
+            lambda: lies_clear_of_reads(pool, s, k, pool.buffer.physical[k, v]),
+            lambda: lies_clear_of_reads(pool, s, k, hole),
+            lambda: lies_clear_of_writes(pool, s, k, hole),
+            lambda: not_(exists(pool.all(Step), lambda t: can_clash(pool, t, s, k, pool.buffer.physical[k, v], False))),
+        ),
+        lambda: enabled(relocate, pool, s, k, v, hole),
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from poolproof.proofs.subject import Twin
 from poolproof.spec.buffer import (
+    SINK,
+    UNMAPPED,
     UP_END,
     Page,
     SubPool,
@@ -81,17 +83,22 @@ def release_page_keeps_the_pin(pool: Schedule, lease: Lease, k: SubPool, page: P
 
 
 @variant(close_gate)
-def close_gate_keeps_the_memo(pool: Schedule, k: SubPool) -> None:
+def close_gate_keeps_the_memo(pool: Schedule, lease: Lease, k: SubPool) -> None:
     """The remembered capacity still counts on holes that the closed gate blocks."""
+    require(pool.all(Lease).has(lease))
     require(pool.all(SubPool).has(k))
+    require(not_(pool.closed[lease, k]))
+    pool.closed[lease, k] = True
     pool.gates[k] += 1
 
 
 @variant(open_gate)
-def open_gate_keeps_the_memo(pool: Schedule, k: SubPool) -> None:
+def open_gate_keeps_the_memo(pool: Schedule, lease: Lease, k: SubPool) -> None:
     """The remembered capacity still withholds the holes that the gate blocked until now."""
+    require(pool.all(Lease).has(lease))
     require(pool.all(SubPool).has(k))
-    require(pool.gates[k] > 0)
+    require(pool.closed[lease, k])
+    pool.closed[lease, k] = False
     pool.gates[k] -= 1
 
 
@@ -268,7 +275,11 @@ def begin_reuses_the_staging_table(pool: Schedule, s: Chosen[Step], stream: Stre
     pool.ticket[s] = pool.clock
     pool.clock += 1
     pool.captured.relabel(lambda t, k: pool.version[k], where=lambda t, k: t == s)
+    pool.same.relabel(
+        lambda t, k, v: and_(v != SINK, pool.buffer.physical[k, v] != UNMAPPED), where=lambda t, k, v: t == s
+    )
     pool.seen.relabel(lambda t, k, v: pool.buffer.physical[k, v])
+    pool.begun.relabel(lambda t, k, v: pool.buffer.tenancy[k, v], where=lambda t, k, v: t == s)
 
 
 @variant(begin)
@@ -282,7 +293,11 @@ def begin_permutes_the_rows(pool: Schedule, s: Chosen[Step], stream: Stream) -> 
     pool.ticket[s] = pool.clock
     pool.clock += 1
     pool.captured.relabel(lambda t, k: pool.version[k])
+    pool.same.relabel(
+        lambda t, k, v: and_(v != SINK, pool.buffer.physical[k, v] != UNMAPPED), where=lambda t, k, v: t == s
+    )
     pool.seen.relabel(lambda t, k, v: pool.buffer.physical[k, v], where=lambda t, k, v: t == s)
+    pool.begun.relabel(lambda t, k, v: pool.buffer.tenancy[k, v], where=lambda t, k, v: t == s)
 
 
 @variant(let_go)
@@ -292,7 +307,9 @@ def let_go_leaves_built_steps_their_table(pool: Schedule, k: SubPool, v: Virtual
     page = pool.buffer.physical[k, v]
     perform(unbind, pool.buffer, k, v)
     pool.to_zero[k, page] = False
+    pool.filled[k, v] = False
     pool.published[k, v] = False
+    pool.same.relabel(lambda s, j, u: False, where=lambda s, j, u: and_(j == k, u == v))
     pool.memo_holds[k] = False
 
 
@@ -365,6 +382,7 @@ def write_page_trusts_the_stream(pool: Schedule, s: Step, k: SubPool, v: Virtual
     require(is_behind_readers(pool, s, k, page))
     perform(write, pool.buffer, k, v, stamp)
     pool.writes[s] = pool.writes[s].with_((k, page))
+    pool.filled[k, v] = True
     pool.memo_holds[k] = False
     pool.result.relabel(lambda t, b: pool.buffer.memory[b], where=lambda t, b: is_added(pool, t, b, s, k, page))
     pool.written_in.relabel(lambda t, b: k, where=lambda t, b: is_added(pool, t, b, s, k, page))
@@ -385,6 +403,7 @@ def write_page_overtakes_the_write_back(pool: Schedule, s: Step, k: SubPool, v: 
     require(is_behind_writers(pool, s, k, page))
     perform(write, pool.buffer, k, v, stamp)
     pool.writes[s] = pool.writes[s].with_((k, page))
+    pool.filled[k, v] = True
     pool.memo_holds[k] = False
     pool.result.relabel(lambda t, b: pool.buffer.memory[b], where=lambda t, b: is_added(pool, t, b, s, k, page))
     pool.written_in.relabel(lambda t, b: k, where=lambda t, b: is_added(pool, t, b, s, k, page))
@@ -400,6 +419,7 @@ def read_does_not_await_the_load(pool: Schedule, s: Step, k: SubPool, v: Virtual
     require(is_building(pool, s))
     require(is_live(pool.buffer, k, v))
     require(pool.captured[s, k] == pool.version[k])
+    require(or_(pool.filled[k, v], pool.buffer.zeroed[k]))
     page = pool.buffer.physical[k, v]
     require(not_(pool.to_zero[k, page]))
     require(lies_clear_of_writes(pool, s, k, page))
@@ -409,7 +429,7 @@ def read_does_not_await_the_load(pool: Schedule, s: Step, k: SubPool, v: Virtual
     pool.source.relabel(lambda t, b: pool.writer[b], where=lambda t, b: is_added(pool, t, b, s, k, page))
     pool.read_in.relabel(lambda t, b: k, where=lambda t, b: is_added(pool, t, b, s, k, page))
     pool.read_page.relabel(lambda t, b: page, where=lambda t, b: is_added(pool, t, b, s, k, page))
-    pool.reading.relabel(lambda t, b: not_(pool.stale[b]), where=lambda t, b: is_added(pool, t, b, s, k, page))
+    pool.reading.relabel(lambda t, b: True, where=lambda t, b: is_added(pool, t, b, s, k, page))
 
 
 @variant(write_padding)
@@ -423,22 +443,38 @@ def write_padding_through_old_rows(pool: Schedule, s: Step, k: SubPool, v: Virtu
 
 
 @variant(publish)
-def publish_by_the_host_counter(pool: Schedule, k: SubPool, v: Virtual) -> None:
+def publish_by_the_host_counter(pool: Schedule, s: Step, k: SubPool, v: Virtual) -> None:
     """The host has counted the step as done, so its pages can be read; the device has not written them yet."""
+    require(pool.all(Step).has(s))
+    require(pool.phase[s] == Phase.LAUNCHED)
     require(is_live(pool.buffer, k, v))
-    page = pool.buffer.physical[k, v]
+    require(pool.same[s, k, v])
+    require(pool.filled[k, v])
     require(not_(pool.published[k, v]))
-    require(not_(pool.to_zero[k, page]))
     pool.published[k, v] = True
 
 
 @variant(publish)
-def publish_without_the_restore(pool: Schedule, k: SubPool, v: Virtual) -> None:
+def publish_without_the_restore(pool: Schedule, s: Step, k: SubPool, v: Virtual) -> None:
     """A fresh page counts as one with contents, although nothing has been put there since its last tenant."""
+    require(pool.all(Step).has(s))
+    require(pool.phase[s] == Phase.OVER)
     require(is_live(pool.buffer, k, v))
-    page = pool.buffer.physical[k, v]
+    require(pool.same[s, k, v])
     require(not_(pool.published[k, v]))
-    require(forall(pool.all(Step), lambda t: lies_clear_of_writes(pool, t, k, page)))
+    require(forall(pool.all(Step), lambda t: lies_clear_of_writes(pool, t, k, pool.buffer.physical[k, v])))
+    pool.published[k, v] = True
+
+
+@variant(publish)
+def publish_whoever_has_the_id_now(pool: Schedule, s: Step, k: SubPool, v: Virtual) -> None:
+    """The results of a step are put down to whoever has the id by the time that they are dealt with."""
+    require(pool.all(Step).has(s))
+    require(pool.phase[s] == Phase.OVER)
+    require(is_live(pool.buffer, k, v))
+    require(pool.filled[k, v])
+    require(not_(pool.published[k, v]))
+    require(forall(pool.all(Step), lambda t: lies_clear_of_writes(pool, t, k, pool.buffer.physical[k, v])))
     pool.published[k, v] = True
 
 
@@ -612,6 +648,13 @@ TWINS: tuple[Twin, ...] = (
         "A store reads pages that are computed by the host's count and not yet on the device.",
         "publish",
         publish_by_the_host_counter,
+        ("what_is_published_is_on_the_device",),
+    ),
+    Twin(
+        "vLLM#53919",
+        "Results of one step are read in the order of the next one, and so are put down to other requests.",
+        "publish",
+        publish_whoever_has_the_id_now,
         ("what_is_published_is_on_the_device",),
     ),
     Twin(

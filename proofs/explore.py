@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from types import CodeType
 from typing import Any
 
 from poolproof.proofs.arguments import allowed, largest, values, worth_asking
-from poolproof.spec.language import IllDefined, Item, Parameter, Refused, Specification, State, logic
+from poolproof.spec.language import IllDefined, Item, Parameter, Refused, SpecError, Specification, State, logic
 from poolproof.spec.language.sorts import is_enumeration, is_id
 from poolproof.spec.language.source import is_guard, parse, statements
 from poolproof.spec.language.state import nested_sizes
@@ -26,8 +27,21 @@ from poolproof.spec.language.terms import fields_read
 EVERY_STEP = 6_000
 """So many steps are checked one and all; after them, those that lead to a new state."""
 
+WANDER = 4_000
+"""So many random steps are taken for what was not witnessed in the states that the limit allows."""
+
+WANTED = 4
+"""So many ways of taking a step are tried, after each of them, of an action of which something is still missing."""
+
+WANDER_AGAIN = 25
+"""After so many of them, a walk begins anew."""
+
 EVERY_STATE = 600
 """In so many states all theorems are tried, besides the invariants; after them, those whose premise was never met."""
+
+
+Scene = Sequence[tuple[Any, ...]]
+"""A trace: actions' names, each with its arguments."""
 
 
 @dataclass
@@ -46,6 +60,7 @@ class Exploration:
     Attributes:
         states, steps: how many distinct states, and steps between them.
         complete: False where the limit on states was reached.
+        wandered: how many random steps were taken beyond the limit, for witnesses.
         enabled: for each action the shortest trace that ends with it.
         refused: for each action the source lines of the guards that refused at least once.
         guards: for each action the source lines of all its guards.
@@ -58,6 +73,7 @@ class Exploration:
     steps: int = 0
     checks: int = 0
     complete: bool = True
+    wandered: int = 0
     enabled: dict[str, list[str]] = field(default_factory=dict)
     refused: dict[str, set[int]] = field(default_factory=dict)
     guards: dict[str, set[int]] = field(default_factory=dict)
@@ -112,11 +128,16 @@ class Explorer:
         sizes: dict[str, Any],
         limit: int = 200_000,
         canonical: Callable[[Any], Any] | None = None,
+        scenes: Sequence[Scene] = (),
     ) -> None:
-        """`canonical` gives equal keys to states that differ in names only; the state itself by default."""
+        """`canonical` gives equal keys to states that differ in names only; the state itself by default.
+
+        Walks beyond the limit on states begin at the ends of `scenes` too: traces to what chance seldom finds.
+        """
         self.spec = spec
         self.key_of = canonical or (lambda state: state.key())
         self.limit = limit
+        self.scenes = scenes
         self.result = Exploration(sizes)
         self.parents: dict[Any, tuple[Any, str]] = {}
         self.seen: list[State] = []
@@ -152,7 +173,93 @@ class Explorer:
                 queue.extend(self._steps(item, state, key, check))
             if check:
                 self._check_state(state, key)
+        if check and not result.complete:
+            self._wander(start, first)
         return result
+
+    def _wander(self, start: Any, first: State) -> None:
+        """Walk at random, deeper than the limit on states lets the search go, for what was not witnessed yet.
+
+        Walks are short, and begin where an earlier one met something new.
+        """
+        draw = random.Random(0)
+        taken = {item.name: 0 for item in self.spec.actions}
+        bases = [(start, first), *(self._end_of(scene, start, first) for scene in self.scenes)]
+        key, state, known = start, first, -1
+        wanted: list[Item] = []
+        for count in range(WANDER):
+            if self._witnessed() > known:
+                known = self._witnessed()
+                wanted = self._wanted()
+                bases.append((key, state))
+                if not self.result.gaps(self.spec):
+                    return
+            if count % WANDER_AGAIN == 0:
+                begun = count // WANDER_AGAIN
+                key, state = bases[begun] if begun <= len(self.scenes) else draw.choice(bases)
+            drawn = draw.sample(self.spec.actions, min(3, len(taken)))
+            for item in sorted(drawn, key=lambda item: taken[item.name]):
+                choices = list(self._allowed(item, state, key))
+                if choices:
+                    key, state = self._walk_on(item, state, key, draw.choice(choices))
+                    taken[item.name] += 1
+                    break
+            self.result.wandered += 1
+            for item in wanted:
+                for arguments in list(self._allowed(item, state, key))[:WANTED]:
+                    self._walk_on(item, state, key, arguments)
+
+    def _end_of(self, scene: Scene, key: Any, state: State) -> tuple[Any, State]:
+        """The state in which a scene ends, with its key.
+
+        Raises:
+            SpecError: a step of it is not one of the instance's.
+        """
+        for name, *arguments in scene:
+            item = self.spec.action(name)
+            if tuple(arguments) not in list(self._allowed(item, state, key)):
+                raise SpecError(f"{self.spec.name}: a scene says {name}{tuple(arguments)}, which is refused there")
+            key, state = self._walk_on(item, state, key, tuple(arguments))
+        return key, state
+
+    def _wanted(self) -> list[Item]:
+        """The actions of which something was never witnessed: a guard that refuses, or the premise of a claim."""
+        result = self.result
+        return [
+            item
+            for item in self.spec.actions
+            if result.guards[item.name] - result.refused[item.name]
+            or any(claim.name not in result.premises for claim in self.spec.ensures(item))
+        ]
+
+    def _witnessed(self) -> int:
+        """How much has been witnessed so far."""
+        result = self.result
+        refused = sum(len(lines) for lines in result.refused.values())
+        return refused + len(result.enabled) + len(result.premises) + sum(len(met) for met in self._met.values())
+
+    def _walk_on(self, item: Item, state: State, key: Any, arguments: tuple[Any, ...]) -> tuple[Any, State]:
+        """Take one step of a walk; what it leads to, with its key. Claims are tried whose premise was never met."""
+        after, label = state.copy(), show_call(item.name, item.parameters, arguments)
+        try:
+            item.effects(after, *arguments)
+        except IllDefined:
+            self._report(f"{item.name}/is_well_defined", key, label, state)
+            return key, state
+        if item.name not in self.result.enabled:
+            self.result.enabled[item.name] = [*self.trace_to(key), label]
+        met = self.result.premises
+        for claim in (c for c in self.spec.steps if c.name not in met):
+            self._check(claim.name, claim, key, label, state, state, after)
+        for claim in (c for c in self.spec.ensures(item) if c.name not in met):
+            self._check(claim.name, claim, key, label, state, state, after, *arguments)
+        found = self.key_of(after)
+        if found not in self.parents:
+            self.parents[found] = (key, label)
+            for claim in (c for c in self.spec.theorems if c.name not in met):
+                for tried in worth_asking(self.spec, claim, after):
+                    self._check(claim.name, claim, found, "", after, after, *tried)
+        return found, after
 
     def _steps(self, item: Item, state: State, key: Any, check: bool) -> Iterator[tuple[Any, State]]:
         """The new states that one action leads to, each with its key."""

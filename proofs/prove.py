@@ -345,6 +345,7 @@ class Run:
         doc = (
             f"{seen['states']} states, {seen['steps']} steps, {seen['checks']} checks of claims, every action and guard"
         )
+        doc += f", {seen['wandered']} random steps beyond them for witnesses" if seen["wandered"] else ""
         doc += "".join(f"; {how}" for how in seen["sampled"])
         result = Result(f"{self.subject.name}/explore/{shown}", self.subject.name, "explore", (), doc)
         result.solver, result.seconds, result.cached = "explorer", seen["seconds"], seen["cached"]

@@ -14,16 +14,30 @@ def _over(buffer: dict[str, Any], steps: int, leases: int) -> dict[str, Any]:
 
 PAIR = {
     "sub_pools": 2,
-    "pages": 5,
+    "pages": 6,
     "virtual_ids": 3,
-    "total": 5,
+    "total": 6,
     "page_bytes": (1, 2),
     "ids": (3, 2),
     "id_owner": (0, 1),
     "zeroed": (False, True),
     "sink_bytes": 2,
     "bottom": 2,
-    "top": 2,
+    "top": 3,
+}
+
+FLOAT = {
+    "sub_pools": 3,
+    "pages": 7,
+    "virtual_ids": 3,
+    "total": 7,
+    "page_bytes": (1, 2, 1),
+    "ids": (3, 2, 2),
+    "id_owner": (0, 1, 2),
+    "zeroed": (False, True, True),
+    "sink_bytes": 2,
+    "bottom": 2,
+    "top": 7,
 }
 
 SINGLE = {
@@ -41,7 +55,45 @@ SINGLE = {
 }
 
 SMALL = _over(PAIR, steps=2, leases=1)
+FLOATING = _over(FLOAT, steps=2, leases=2)
 THREE_STEPS = _over(SINGLE, steps=3, leases=1)
+
+A_PAGE_COMES_BACK_TO_ITS_READER = (
+    ("take_frontier", 2, 1, 6),
+    ("begin", 0, 0),
+    ("zero", 0, 2, 6),
+    ("launch", 0),
+    ("complete", 0),
+    ("retire", 0),
+    ("begin", 0, 0),
+    ("read", 0, 2, 1),
+    ("let_go", 2, 1),
+    ("take_back", 2, 6),
+    ("take_hole", 2, 1, 6),
+)
+
+A_PAGE_IS_WRITTEN_FROM_AWAY = (
+    ("take_frontier", 0, 1, 2),
+    ("take_frontier", 0, 2, 3),
+    ("let_go", 0, 1),
+    ("take_back", 0, 2),
+    ("begin", 0, 1),
+    ("write_page", 0, 0, 2, 1),
+    ("begin", 1, 0),
+)
+
+A_PAGE_IS_READ_FROM_AWAY = (
+    ("take_frontier", 0, 1, 2),
+    ("begin", 0, 0),
+    ("write_page", 0, 0, 1, 1),
+    ("launch", 0),
+    ("begin", 1, 1),
+    ("wait_for", 1, 0),
+    ("read", 1, 0, 1),
+    ("complete", 0),
+    ("retire", 0),
+    ("begin", 0, 0),
+)
 
 _TABLES_STAY = "no page table changes"
 _LIVES_ON = "an id that is live before and after keeps its page"
@@ -57,7 +109,7 @@ IMPLIED = {
     **{f"{name}/leased_pages_do_not_move": _LIVES_ON for name in ("take_frontier", "take_hole")},
     **{
         f"{name}/a_step_in_flight_keeps_its_promises": _NOTHING_READ
-        for name in ("begin", "read", "write_page", "zero", "launch", "take_frontier", "take_hole")
+        for name in ("begin", "write_page", "zero", "launch", "take_frontier", "take_hole")
     },
     **{
         f"{name}/{claim}": _FRESH
@@ -107,6 +159,26 @@ IMPLIED = {
         )
     },
     **{
+        f"{name}/pages_that_wait_for_zeroing_are_untouched_from_away": why
+        for name, why in {
+            "init": "nothing is in flight",
+            "launch": "a launched step was in flight before",
+            "complete": "there are only fewer steps in flight",
+            "retire": "only the phase of a step changes of which nothing is in flight",
+            "relocate": "the step is at home",
+            "clear": "nothing is in flight",
+        }.items()
+    },
+    **{
+        f"init/{claim}": "nothing is in flight, whatever the sets of accesses hold"
+        for claim in (
+            "pages_touched_from_away_are_kept",
+            "no_writer_overtakes_a_reader",
+            "no_writer_comes_between_source_and_reader",
+        )
+    },
+    "init/is_well_defined": "whole tables are relabelled, each within itself",
+    **{
         f"write_padding/{claim}": "it writes for no live id"
         for claim in ("filled_pages_are_written", "zeroed_ids_hold_zeros_or_their_own")
     },
@@ -147,7 +219,6 @@ IMPLIED = {
     },
     "read/no_writer_comes_between_source_and_reader": "the source is the last writer, which all others are ahead of",
     "take_hole/the_last_writer_has_the_last_word": "the bytes of a fresh page are stale, or as they were",
-    "complete/a_step_keeps_its_snapshot": "it changes nothing of the steps that stay in flight",
     "complete/the_last_writer_has_the_last_word": "the writers that stay in flight leave what they would have left",
     **{
         f"{name}/{claim}": "an empty float has no page, before or after"
@@ -181,10 +252,12 @@ SUBJECT = Subject(
     spec=SPEC,
     twins=TWINS,
     mutant_sizes=(SMALL, THREE_STEPS),
-    explore_sizes=(SMALL,),
-    explore_limit=4_000,
+    explore_sizes=(FLOATING,),
+    explore_limit=150,
+    scenes=(A_PAGE_COMES_BACK_TO_ITS_READER, A_PAGE_IS_WRITTEN_FROM_AWAY, A_PAGE_IS_READ_FROM_AWAY),
     redundant={
-        "*none()*none()*": "the empty set is empty, whichever set it is made from",
+        "complete: `pool.reads[[]s[]] = pool.writes[[]s[]].none()` for `pool.reads*": "every empty set is the empty set",
+        "complete: `pool.writes[[]s[]] = pool.reads[[]s[]].none()` for `pool.writes*": "every empty set is the empty set",
         "*: `pool.version[[]k[]] += 2`*": "any step forward tells two versions apart",
         "wait_for: `require(pool.ticket[[]t[]] <= pool.ticket[[]s[]])`*": "two steps in flight never have one ticket",
         "*: is_behind_readers without `is_in_flight(pool, t)`": "what is not in flight touches nothing",
@@ -192,11 +265,11 @@ SUBJECT = Subject(
         "read: is_behind_writers without `t != s`": "what the step itself writes is kept out by another guard",
         "relocate: is_behind_writers without `t != s`": "what the step itself writes is kept out by another guard",
         "relocate: is_behind_writers without `is_in_flight(pool, t)`": "what is not in flight touches nothing",
-        "relocate: is_behind_writers without *pool.stream*": "the step is at home",
+        "relocate: is_behind_writers without `pool.stream*": "the step is at home",
+        "relocate: is_behind_writers without `and_(pool.stream*": "the step is at home",
+        "zero: is_behind_writers without `pool.writes*": "no step away from home writes a page that is to be zeroed",
         "read: drops `require(lies_clear_of_reads*": "a second read is promised the same: no writer can come in between",
-        "zero: is_behind_readers without `t != s`": "what the step itself reads is kept out by another guard",
         "clear: *pool.version[[]k[]] + 2*": "any step forward tells two versions apart",
-        "start: drops `perform(create, pool.buffer)`": "a specification that does not create its component is refused",
         "take_back: is_away without `is_in_flight(pool, s)`": "what is not in flight touches nothing",
     },
     implied=IMPLIED,

@@ -53,6 +53,7 @@ class Subject:
         mutant_sizes: sizes at which mutants are refuted; later ones are tried for what the first leaves open.
         explore_sizes: the instances whose every reachable state is visited.
         explore_limit: where an instance has more states than this, the grade is EXPLORED, not EXHAUSTED.
+        scenes: traces from which the explorer walks on where an instance has more states than the limit.
         canonical: gives states that differ in names only one key, by which the explorer tells them apart.
         redundant: mutants that no claim can see, with the reason (patterns over the mutant's label).
         implied: (action, claim) pairs that no mutant of that action breaks, with the reason (patterns over
@@ -65,6 +66,7 @@ class Subject:
     mutant_sizes: tuple[dict[str, Any], ...] = ()
     explore_sizes: tuple[dict[str, Any], ...] = ()
     explore_limit: int = 20_000
+    scenes: tuple[tuple[tuple[Any, ...], ...], ...] = ()
     canonical: Callable[[Any], Any] | None = None
     redundant: Mapping[str, str] = field(default_factory=dict)
     implied: Mapping[str, str] = field(default_factory=dict)

@@ -173,7 +173,7 @@ def explore_task(where: Where, sizes: dict[str, int]) -> dict[str, Any]:
     """Visit every reachable state of one instance; as a control, find the first planted fault in a smaller one."""
     subject = subject_of(where)
     start = time.perf_counter()
-    seen = Explorer(subject.spec, sizes, subject.explore_limit, subject.canonical).run()
+    seen = Explorer(subject.spec, sizes, subject.explore_limit, subject.canonical, subject.scenes).run()
     control = ""
     if any(twin.action for twin in subject.twins):
         twin = next(twin for twin in subject.twins if twin.action)
@@ -188,6 +188,7 @@ def explore_task(where: Where, sizes: dict[str, int]) -> dict[str, Any]:
         "steps": seen.steps,
         "checks": seen.checks,
         "complete": seen.complete,
+        "wandered": seen.wandered,
         "sampled": sampled(subject.spec, subject.spec.state.blank(**nested_sizes(sizes))),
         "enabled": seen.enabled,
         "premises": seen.premises,

@@ -69,13 +69,13 @@ def fault_groups(_: dict[str, Any]) -> str:
 def fault_table(_: dict[str, Any]) -> str:
     """Fault, theorems and twin: what is planted, and the claims that refute it with their theorems."""
     from poolproof.proofs.faults import table, tags_of
-    from poolproof.proofs.subject import SHIPPED, UNDER_WAY, load
+    from poolproof.proofs.subject import SHIPPED, load
 
     rows = ["| group | report | broke | planted as | instead of | refuted by |", "|---|---|---|---|---|---|"]
     for row in table():
         if not row.twin:
             continue
-        tags = tags_of(load((SHIPPED | UNDER_WAY)[row.subject]), row.action)
+        tags = tags_of(load(SHIPPED[row.subject]), row.action)
         by = ", ".join(f"`{claim}`" + f" ({', '.join(tags[claim])})" * bool(tags[claim]) for claim in row.refutes)
         rows.append(
             f"| {row.group} | {row.fault} | {', '.join(row.broke)} | `{row.subject}/{row.twin}` "

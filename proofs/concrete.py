@@ -109,9 +109,7 @@ def run(spec: Specification[Any], item: Item, before: State, arguments: Sequence
     return Outcome(state)
 
 
-def refusing(
-    spec: Specification[Any], item: Item, before: State, arguments: Sequence[Any]
-) -> tuple[str, int] | None:
+def refusing(spec: Specification[Any], item: Item, before: State, arguments: Sequence[Any]) -> tuple[str, int] | None:
     """The guard that refuses an action, by file and line; None where none does."""
     state = before.copy()
     with spec.active():

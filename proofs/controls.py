@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from poolproof.proofs.arguments import allowed, worth_asking
 from poolproof.proofs.concrete import arguments_of, broken_by, holds, refusing, run, state_of, violated
-from poolproof.proofs.explore import claim_name, show_call
+from poolproof.proofs.explore import claim_name, show_call, some_actions
 from poolproof.proofs.mutate import Mutant, fields_named, shifted
 from poolproof.proofs.obligations import Generator
 from poolproof.proofs.smtlib import Printer, script
@@ -56,13 +56,14 @@ class Kill:
 class Killer:
     """Looks for what a changed action breaks, at given small sizes."""
 
-    def __init__(self, spec: Specification[Any], sizes: dict[str, int]) -> None:
+    def __init__(self, spec: Specification[Any], sizes: dict[str, int], broken: Iterable[str] = ()) -> None:
+        """`broken` names claims that need no breaking any more."""
         self.spec = spec
         self.sizes = sizes
         self.generator = Generator(spec)
         self.printer = Printer(sizes)
         self.known = [self.printer.term(term) for term in self.generator.known]
-        self.missing = {claim_name(claim) for claim in _state_claims(spec)}
+        self.missing = {claim_name(claim) for claim in _state_claims(spec)} - set(broken)
         self._samples: dict[str, list[Any]] = {}
         self._before: dict[tuple[str, int], dict[tuple[Any, ...], Any]] = {}
 
@@ -302,7 +303,8 @@ def _spoiled(spec: Specification[Any], wanted: Item, enabled: list[State], draw:
             choices = list(allowed(spec, item, state))
             after = run(spec, item, state, draw.choice(choices)).after if choices else None
             guard = None if after is None else refusing(spec, wanted, after, arguments)
-            if after is not None and guard is not None and kept.get(guard, 0) < NEAR:
+            is_new = after is not None and after.key() not in found
+            if after is not None and is_new and guard is not None and kept.get(guard, 0) < NEAR:
                 kept[guard] = kept.get(guard, 0) + 1
                 found[after.key()] = after
     return found
@@ -310,8 +312,7 @@ def _spoiled(spec: Specification[Any], wanted: Item, enabled: list[State], draw:
 
 def _stroll(spec: Specification[Any], state: State, taken: dict[str, int], draw: random.Random) -> State:
     """The state after one of three actions drawn, or the same one where neither is enabled."""
-    drawn = draw.sample(spec.actions, min(3, len(taken)))
-    for item in sorted(drawn, key=lambda item: taken[item.name]):
+    for item in some_actions(spec, taken, draw):
         choices = list(allowed(spec, item, state))
         after = run(spec, item, state, draw.choice(choices)).after if choices else None
         if after is not None:

@@ -119,6 +119,12 @@ def show_call(name: str, parameters: Sequence[Parameter], arguments: Sequence[An
     return f"{name}({', '.join(shown)})"
 
 
+def some_actions(spec: Specification[Any], taken: dict[str, int], draw: random.Random) -> list[Item]:
+    """Some actions drawn at random, up to three but no more than half, the one that was taken less often first."""
+    drawn = draw.sample(spec.actions, max(1, min(3, len(spec.actions) // 2)))
+    return sorted(drawn, key=lambda item: taken[item.name])
+
+
 class Explorer:
     """Breadth-first search over one instance of a specification."""
 
@@ -197,8 +203,7 @@ class Explorer:
             if count % WANDER_AGAIN == 0:
                 begun = count // WANDER_AGAIN
                 key, state = bases[begun] if begun <= len(self.scenes) else draw.choice(bases)
-            drawn = draw.sample(self.spec.actions, min(3, len(taken)))
-            for item in sorted(drawn, key=lambda item: taken[item.name]):
+            for item in some_actions(self.spec, taken, draw):
                 choices = list(self._allowed(item, state, key))
                 if choices:
                     key, state = self._walk_on(item, state, key, draw.choice(choices))

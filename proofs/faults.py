@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from poolproof.proofs.explore import claim_name
-from poolproof.proofs.subject import SHIPPED, UNDER_WAY, Subject, load
+from poolproof.proofs.subject import SHIPPED, Subject, load
 from poolproof.proofs.twins import buffer, schedule
 
 WHOLE = {
@@ -148,7 +148,7 @@ class Row:
 
 def table() -> list[Row]:
     """Every fault, group by group, once for each twin of it."""
-    subjects = [load(ref) for ref in (SHIPPED | UNDER_WAY).values()]
+    subjects = [load(ref) for ref in SHIPPED.values()]
     planted = [(subject.name, twin) for subject in subjects for twin in subject.twins]
     rows = []
     for group, faults in FAULTS.items():

@@ -21,6 +21,10 @@ _ORDER = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, as
 _OTHER_METHOD = {"add": "remove", "remove": "add", "with_": "without", "without": "with_"}
 
 
+_Change = tuple[str, tuple[ast.stmt | ast.expr, ...], Callable[..., Any]]
+"""A change's name, the syntax that it is about, and the changed action."""
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One changed action.
@@ -48,10 +52,19 @@ class Mutant:
 def mutants(spec: Specification[Any], item: Item) -> list[Mutant]:
     """All mutants of one action, in the order of its source, without repetitions."""
     node = parse(item.function)
+    names = _field_names(spec.state)
     made: dict[str, Mutant] = {}
-    for name, changed, function in [*_of_body(node, item, _peers(spec.state)), *_of_definitions(spec, node, item)]:
-        made.setdefault(name, Mutant(item.name, name, changed.lineno, function, fields_named(changed, item.function)))
+    for name, nodes, function in [*_of_body(node, item, _peers(spec.state)), *_of_definitions(spec, node, item)]:
+        fields = names & frozenset[str]().union(*(fields_named(part, item.function) for part in nodes))
+        made.setdefault(name, Mutant(item.name, name, nodes[0].lineno, function, fields))
     return list(made.values())
+
+
+@cache
+def _field_names(state: type[State]) -> frozenset[str]:
+    """The names of a state's fields, those of its components among them."""
+    inner = (_field_names(f.value) for f in fields_of(state) if f.kind == "component")
+    return frozenset(f.name for f in fields_of(state)).union(*inner)
 
 
 def fields_named(node: ast.AST, function: Callable[..., Any]) -> frozenset[str]:
@@ -78,19 +91,17 @@ def _peers(state: type[State]) -> dict[str, str]:
     return {name: g[(i + 1) % len(g)] for g in groups.values() if len(g) > 1 for i, name in enumerate(g)}
 
 
-def _of_body(
-    node: ast.FunctionDef, item: Item, peers: dict[str, str]
-) -> Iterator[tuple[str, ast.stmt, Callable[..., Any]]]:
-    """Name, what was changed, and the changed action."""
+def _of_body(node: ast.FunctionDef, item: Item, peers: dict[str, str]) -> Iterator[_Change]:
+    """Every change of a statement of the action itself."""
     body = statements(node)
     for index, statement in enumerate(body):
         if not is_binding(statement):  # what a dropped name would leave behind is no function
             dropped = [*body[:index], *body[index + 1 :]]
-            yield f"drops `{ast.unparse(statement)}`", statement, rebuild(node, dropped, item.function)
+            yield f"drops `{ast.unparse(statement)}`", (statement,), rebuild(node, dropped, item.function)
         for changed in _variants(statement, item.function.__globals__, peers):
             other = [*body[:index], changed, *body[index + 1 :]]
             name = f"`{ast.unparse(changed)}` for `{ast.unparse(statement)}`"
-            yield name, statement, rebuild(node, other, item.function)
+            yield name, (statement, changed), rebuild(node, other, item.function)
 
 
 def _variants(statement: ast.stmt, names: dict[str, Any], peers: dict[str, str]) -> Iterator[ast.stmt]:
@@ -159,9 +170,7 @@ def _other_members(node: ast.Attribute, sort: Any) -> Iterator[ast.AST]:
             yield ast.Attribute(value=node.value, attr=member, ctx=ast.Load())
 
 
-def _of_definitions(
-    spec: Specification[Any], node: ast.FunctionDef, item: Item
-) -> Iterator[tuple[str, ast.expr, Callable[..., Any]]]:
+def _of_definitions(spec: Specification[Any], node: ast.FunctionDef, item: Item) -> Iterator[_Change]:
     """The action with one part of a definition that it calls dropped."""
     called = {n.func.id for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     for definition in spec.definitions:
@@ -177,7 +186,7 @@ def _of_definitions(
                 twin = rebuild(changed, statements(changed), definition.function)
                 name = f"{definition.name} without `{ast.unparse(part)}`"
                 function = rebuild(node, statements(node), item.function, {definition.name: twin})
-                yield name, part, function
+                yield name, (part,), function
 
 
 def shifted(claim: Item) -> Mutant | None:

@@ -85,10 +85,8 @@ class Subject:
 SHIPPED = {
     "slots": "poolproof.proofs.slots:SUBJECT",
     "buffer": "poolproof.proofs.buffer:SUBJECT",
+    "schedule": "poolproof.proofs.schedule:SUBJECT",
 }
-
-UNDER_WAY = {"schedule": "poolproof.proofs.schedule:SUBJECT"}
-"""Specifications whose controls are not complete yet: `poolproof prove --spec` runs them, no verdict counts them."""
 
 
 def default_sizes(spec: Specification[Any]) -> dict[str, int]:

@@ -18,7 +18,7 @@ from poolproof.proofs.mutate import Mutant, fields_named, mutants
 from poolproof.proofs.obligations import Generator, Obligation
 from poolproof.proofs.solver import LONG_LIMIT, SHORT_LIMIT, Answer, solve
 from poolproof.proofs.subject import Subject, load
-from poolproof.spec.language import Enumeration, Id, State
+from poolproof.spec.language import Enumeration, Id, Item, State
 from poolproof.spec.language.items import registered
 from poolproof.spec.language.source import parse
 from poolproof.spec.language.state import nested_sizes
@@ -95,36 +95,54 @@ def control_task(where: Where, action: str) -> dict[str, Any]:
         return _initial_controls(subject)
     item = subject.spec.action(action)
     found = mutants(subject.spec, item)
-    aims = _aims(subject, action)
-    kills: dict[str, Kill] = {}
+    kills = {mutant.label: Kill(mutant.label, action, mutant.line) for mutant in found}
     planted: dict[str, Kill] = {}
+    aims = _aims(subject, action)
     for sizes in subject.mutant_sizes:
-        killer = Killer(subject.spec, sizes)
-        for mutant in found:
-            if aims or mutant.label not in kills or not kills[mutant.label].broken:
-                _merge(kills, mutant.label, killer.run(item, mutant))
-                aims -= set(kills[mutant.label].broken)
-        asked = {aim: _nearest(subject, aim, found, kills) for aim in aims}
-        for mutant in sorted(found, key=lambda m: bool(kills[m.label].broken)):
-            wanted = {aim for aim in aims if mutant.label in asked[aim]}
-            is_open = not kills[mutant.label].broken and not subject.reason(subject.redundant, mutant.label)
-            if wanted or is_open:
-                killer.search(item, mutant, kills[mutant.label], wanted)
-                aims -= set(kills[mutant.label].broken)
-        for mutant in found[:ASKED]:
-            if left := killer.concerned(item):
-                killer.search_states(item, mutant, kills[mutant.label], left)
-        for twin in (t for t in subject.twins if t.action == action):
-            if twin.name in planted and set(twin.refutes) <= set(planted[twin.name].broken):
-                continue
-            planted_as = Mutant(action, twin.name, parse(twin.function).lineno, twin.function)
-            _merge(planted, twin.name, killer.run(item, planted_as, set(twin.refutes)))
-            if not set(twin.refutes) <= set(planted[twin.name].broken):
-                killer.search(item, planted_as, planted[twin.name], set(twin.refutes))
-                killer.search_states(item, planted_as, planted[twin.name], set(twin.refutes))
-        if not aims and all(kill.broken for kill in kills.values()):
+        killer = Killer(subject.spec, sizes, _broken(kills))
+        _refute_mutants(subject, killer, item, found, kills, aims)
+        _refute_twins(subject, killer, item, planted)
+        if not aims and all(kill.broken for kill in kills.values()) and not killer.concerned(item):
             break
     return {"mutants": [asdict(k) for k in kills.values()], "twins": {name: asdict(k) for name, k in planted.items()}}
+
+
+def _refute_mutants(
+    subject: Subject, killer: Killer, item: Item, found: list[Mutant], kills: dict[str, Kill], aims: set[str]
+) -> None:
+    """Refute mutants at one size: all that are alive, and those that are near to a claim that none has broken yet."""
+    first = not _broken(kills)
+    for mutant in found:
+        if first or not kills[mutant.label].broken or any(_nearness(subject, aim, mutant) for aim in aims):
+            _merge(kills, mutant.label, killer.run(item, mutant))
+            aims -= set(kills[mutant.label].broken)
+    asked = {aim: _nearest(subject, aim, found, kills) for aim in aims}
+    for mutant in sorted(found, key=lambda m: bool(kills[m.label].broken)):
+        wanted = {aim for aim in aims if mutant.label in asked[aim]}
+        is_open = not kills[mutant.label].broken and not subject.reason(subject.redundant, mutant.label)
+        if wanted or is_open:
+            killer.search(item, mutant, kills[mutant.label], wanted)
+            aims -= set(kills[mutant.label].broken)
+    for mutant in found[:ASKED]:
+        if left := killer.concerned(item):
+            killer.search_states(item, mutant, kills[mutant.label], left)
+
+
+def _refute_twins(subject: Subject, killer: Killer, item: Item, planted: dict[str, Kill]) -> None:
+    """Refute the planted faults of an action at one size, each by all the claims that must see it."""
+    for twin in (t for t in subject.twins if t.action == item.name):
+        if twin.name in planted and set(twin.refutes) <= set(planted[twin.name].broken):
+            continue
+        planted_as = Mutant(item.name, twin.name, parse(twin.function).lineno, twin.function)
+        _merge(planted, twin.name, killer.run(item, planted_as, set(twin.refutes)))
+        if not set(twin.refutes) <= set(planted[twin.name].broken):
+            killer.search(item, planted_as, planted[twin.name], set(twin.refutes))
+            killer.search_states(item, planted_as, planted[twin.name], set(twin.refutes))
+
+
+def _broken(kills: dict[str, Kill]) -> set[str]:
+    """The claims that some mutant has broken."""
+    return {name for kill in kills.values() for name in kill.broken}
 
 
 def _aims(subject: Subject, action: str) -> set[str]:
@@ -135,12 +153,21 @@ def _aims(subject: Subject, action: str) -> set[str]:
 
 
 def _nearest(subject: Subject, aim: str, found: list[Mutant], kills: dict[str, Kill]) -> set[str]:
-    """The mutants that are asked about a claim: those that change what it speaks of before others, alive ones first."""
+    """The mutants that the solver is asked about for a claim: those nearest to it, and those that drop something."""
+    apt = [mutant for mutant in found if not subject.reason(subject.redundant, mutant.label)]
+    order = sorted(apt, key=lambda m: (-_nearness(subject, aim, m), bool(kills[m.label].broken)))
+    dropped = [mutant for mutant in apt if mutant.name.startswith("drops ")]
+    return {mutant.label for mutant in [*order[:ASKED], *dropped]}
+
+
+def _nearness(subject: Subject, aim: str, mutant: Mutant) -> float:
+    """Which part of what a mutant changed a claim speaks of; all of it where the claim is well-definedness."""
     spec = subject.spec
-    claims = [*spec.invariants, *spec.steps, *spec.ensures(spec.action(found[0].action))] if found else []
-    spoken = {f for claim in claims if claim.name == aim for f in fields_named(parse(claim.function), claim.function)}
-    order = sorted(found, key=lambda m: (not m.fields & spoken, bool(kills[m.label].broken)))
-    return {mutant.label for mutant in order[:ASKED]}
+    claims = [*spec.invariants, *spec.steps, *spec.ensures(spec.action(mutant.action))]
+    claim = next((claim for claim in claims if claim.name == aim), None)
+    if claim is None or not mutant.fields:
+        return 1.0
+    return len(mutant.fields & fields_named(parse(claim.function), claim.function)) / len(mutant.fields)
 
 
 def _merge(kills: dict[str, Kill], name: str, kill: Kill) -> None:

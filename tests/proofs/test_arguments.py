@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,15 +42,19 @@ def sizes_of(subject: Subject) -> dict[str, Any]:
 
 
 def walk(subject: Subject, draw: random.Random) -> Iterator[Any]:
-    """States that can be reached, found by trying arguments."""
+    """States that can be reached, found by trying arguments; of three actions the one taken less often goes first."""
     first = state = subject.spec.initial(**sizes_of(subject))
     usual = [a for a in subject.spec.actions if a.name not in ("clear", "close_gate", "lease_page", "let_go_later")]
+    taken = Counter[str]()
     for steps in itertools.count(1):
-        item = draw.choice(usual if draw.random() < 0.9 else subject.spec.actions)
-        arguments = some_good(subject, item, state, draw)
-        if arguments is not None:
-            state = state.copy()
-            item.effects(state, *arguments)
+        drawn = draw.choices(usual if draw.random() < 0.9 else subject.spec.actions, k=3)
+        for item in sorted(drawn, key=lambda item: taken[item.name]):
+            arguments = some_good(subject, item, state, draw)
+            if arguments is not None:
+                state = state.copy()
+                item.effects(state, *arguments)
+                taken[item.name] += 1
+                break
         yield state
         state = first if steps % 150 == 0 else state
 
@@ -98,7 +103,7 @@ def test_allowed_arguments_are_those_that_no_guard_refuses(subject: Subject, ite
         met[bool(found)] += 1
         if met[True] >= 5 and sum(met.values()) >= 25:
             break
-    assert met[True] >= (1 if item.name == "relocate" else 5), met  # a hole, a live page and an open step at once
+    assert met[True] >= 5, met
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=label)

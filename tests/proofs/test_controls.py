@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 from lockers_text import LOCKERS, WITH_A_HARMLESS_TWIN, planted, with_more
 
-from poolproof.proofs import tasks
+from poolproof.proofs import controls, tasks
+from poolproof.proofs.concrete import refusing
+from poolproof.proofs.concrete import run as run_action
 from poolproof.proofs.controls import Kill, Killer, walk
 from poolproof.proofs.explore import Explorer
 from poolproof.proofs.mutate import Mutant, mutants
@@ -282,6 +285,25 @@ def test_a_definition_that_a_guard_calls_is_mutated_part_by_part(make: Make) -> 
         whole(state, 0)
 
 
+def test_a_mutant_names_the_fields_of_what_it_changes(make: Make) -> None:
+    """Those that it reaches through a definition too, but none of the rest of the action."""
+    spec = make(with_more(GUARDED)).SPEC
+    fields = {item: {m.name: m.fields & FIELDS for m in mutants(spec, spec.action(item))} for item in ("take", "wear")}
+    assert fields["take"]["drops `lockers.taken += 1`"] == {"taken"}
+    assert fields["take"]["`lockers.taken += 2` for `lockers.taken += 1`"] == {"taken"}
+    assert fields["take"]["drops `lockers.free.remove(locker)`"] == {"free"}
+    assert fields["take"]["drops `require(person > NOBODY)`"] == set()
+    assert fields["wear"]["drops `require(is_good(lockers, locker))`"] == {"use"}
+    assert fields["wear"]["is_good without `lambda: lockers.use[locker] == Use.TAKEN`"] == {"use"}
+    assert fields["wear"]["is_good without `lockers.all(Locker).has(locker)`"] == set()
+
+
+FIELDS = {"use", "person", "turns", "free", "taken"}
+
+
+# ------------------------------------------------------------------------------------------------------------- searches
+
+
 def test_a_kill_is_a_step_that_the_run_reading_confirms(make: Make) -> None:
     subject = make(LOCKERS).SUBJECT
     killer = Killer(subject.spec, {"total": 2})
@@ -304,6 +326,131 @@ def test_an_action_that_is_not_changed_is_not_killed(make: Make) -> None:
         kill = killer.run(item, same)
         killer.search(item, same, kill, set())
         assert kill.broken == {}
+
+
+WRONG = '''
+@step("L9")
+def nothing_is_ever_taken(pre: Lockers, post: Lockers) -> Bool:
+    """L9: broken by the action itself."""
+    return post.taken <= pre.taken
+'''
+
+
+def test_what_an_action_breaks_itself_is_put_down_to_no_mutant(make: Make) -> None:
+    """Only where a mutant does something else than the action, or where that is refused."""
+    spec = make(with_more(WRONG)).SPEC
+    item = spec.action("take")
+    killer = Killer(spec, {"total": 2})
+    assert killer.run(item, Mutant("take", "changes nothing", 1, item.function)).broken == {}
+    found = {m.name: killer.run(item, m) for m in mutants(spec, item)}
+    assert "nothing_is_ever_taken" in found["drops `lockers.person[locker] = person`"].broken
+    anybody = found["drops `require(person > NOBODY)`"].broken
+    assert anybody["nothing_is_ever_taken"].startswith("take(person=-1, ")
+
+
+def test_well_definedness_is_asked_without_what_it_stands_for(make: Make) -> None:
+    """The other claims assume the guards and well-definedness, which are what is assumed and no part of the claims."""
+    spec = make(LOCKERS).SPEC
+    killer, item = Killer(spec, {"total": 2}), spec.action("take")
+    assumed, goals = killer.goals_for(item, spec)
+    names = {claim.name for claim in [*spec.invariants, *spec.steps, *spec.ensures(item)]}
+    assert {"is_well_defined", *names} <= set(goals)
+    facts = [name for name, goal in goals.items() if any(goal is fact for fact in assumed)]
+    assert facts == ["is_well_defined"]
+    assert len(assumed) > 1
+
+
+def test_claims_that_are_broken_already_need_no_breaking(make: Make) -> None:
+    spec = make(LOCKERS).SPEC
+    every = Killer(spec, {"total": 2}).missing
+    assert {"only_the_person_can_leave", "take_batch/items_do_not_interfere"} <= every
+    left = Killer(spec, {"total": 2}, broken=["only_the_person_can_leave", "free_lockers_are_listed"])
+    assert left.missing == every - {"only_the_person_can_leave"}
+    assert "only_the_person_can_leave" not in left.concerned(spec.action("leave"))
+
+
+def test_what_is_declared_redundant_is_sampled_and_never_searched(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    doubled = planted(TWICE, TWICE + "    require(lockers.taken > 0)\n")
+    excuse = '    redundant={"leave: *lockers.taken *0)`*": "follows"},\n    implied={\n'
+    asked: dict[str, set[str]] = {"run": set(), "search": set()}
+
+    def watch(name: str, whole: Any) -> Any:
+        """Note which mutants are looked at."""
+        return lambda self, item, mutant, *rest: asked[name].add(mutant.name) or whole(self, item, mutant, *rest)
+
+    for name in asked:
+        monkeypatch.setattr(Killer, name, watch(name, getattr(Killer, name)))
+    redundant = "drops `require(lockers.taken > 0)`"
+    tasks.control_task(make(doubled).SUBJECT, "leave")
+    assert redundant in asked["run"] & asked["search"]
+    for seen in asked.values():
+        seen.clear()
+    tasks.control_task(make(planted("    implied={\n", excuse, doubled)).SUBJECT, "leave")
+    assert redundant in asked["run"] - asked["search"]
+
+
+def test_the_guard_that_refuses_is_named_by_file_and_line(make: Make) -> None:
+    made = make(LOCKERS)
+    spec, text = made.SPEC, Path(made.__file__).read_text().splitlines()
+    state = spec.initial(total=2)
+
+    def guard(name: str, *arguments: Any) -> str:
+        """The text of the guard that refuses; nothing where none does."""
+        at = refusing(spec, spec.action(name), state, arguments)
+        assert at is None or at[0] == made.__file__
+        return "" if at is None else text[at[1] - 1].strip()
+
+    assert guard("take", -1, 0) == "require(person > NOBODY)"
+    assert guard("take", 0, 2) == "require(lockers.all(Locker).has(locker))"
+    assert guard("leave", 0, 0) == TWICE.strip()
+    assert guard("take", 0, 0) == ""
+    assert state.key(ghosts=True) == spec.initial(total=2).key(ghosts=True)
+
+
+def test_a_guard_of_what_an_action_performs_is_named_where_it_stands(make: Make) -> None:
+    made = make(with_more(PERFORMS))
+    at = refusing(made.SPEC, made.SPEC.action("go"), made.SPEC.initial(total=2), (0, 0))
+    assert at is not None
+    assert Path(at[0]).read_text().splitlines()[at[1] - 1] == TWICE.rstrip()
+
+
+PERFORMS = '''
+@action
+def go(lockers: Lockers, person: Person, locker: Locker) -> None:
+    """Somebody leaves."""
+    perform(leave, lockers, person, locker)
+'''
+
+
+def test_outside_a_table_no_guard_refuses(make: Make) -> None:
+    spec = make(planted("    require(lockers.all(Locker).has(locker))\n", "")).SPEC
+    assert refusing(spec, spec.action("take"), spec.initial(total=1), (0, 7)) is None
+
+
+def test_states_in_which_a_guard_refuses_are_found_a_step_from_those_in_which_none_does(make: Make) -> None:
+    """Whoever has the locker has left it, one step on; a few such states are enough."""
+    made = make(planted("Ghost[Map[Locker, Int]]", "Map[Locker, Int]"))
+    spec, item, enabled = made.SPEC, made.SPEC.action("leave"), []
+    for turns in range(9):
+        state = spec.initial(total=1)
+        state.turns[0] = turns
+        enabled.append(run_action(spec, spec.action("take"), state, (1, 0)).after)
+    found = controls._spoiled(spec, item, enabled, random.Random(0))
+    assert 2 < len(found) <= controls.NEAR < len(enabled)
+    for key, state in found.items():
+        assert (key, state.taken, state.turns[0] > 0) == (state.key(), 0, True)
+        guard = refusing(spec, item, state, (1, 0))
+        assert guard is not None
+        assert Path(guard[0]).read_text().splitlines()[guard[1] - 1] == TWICE.rstrip()
+    assert controls._spoiled(spec, item, [], random.Random(0)) == {}
+
+
+def test_such_states_are_sampled_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where all the others were found on the first step of a walk."""
+    spec = make(LOCKERS).SPEC
+    monkeypatch.setattr(controls, "SAMPLES", 1)
+    sampled = walk(spec, {"total": 1}, spec.action("take"))
+    assert [state.taken for state in sampled] == [0, 1]
 
 
 def test_the_solver_looks_only_for_what_it_is_asked_until_something_is_broken(make: Make) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from lockers_text import LOCKERS, WITH_A_HARMLESS_TWIN, planted, with_more
 
+from poolproof.proofs import explore
 from poolproof.proofs.arguments import argument_tuples
 from poolproof.proofs.explore import Explorer, claim_name
 from poolproof.proofs.results import EXHAUSTED, EXPLORED, REFUTED, UNKNOWN, Report
+from poolproof.spec.language import SpecError
 from poolproof.spec.language.source import is_guard, parse, statements
 
 Make = Callable[[str], Any]
@@ -166,6 +168,103 @@ def test_beyond_its_limit_it_has_only_explored(make: Make) -> None:
     explorer = Explorer(make(LOCKERS).SPEC, {"total": 3}, limit=10)
     seen = explorer.run()
     assert (seen.states, seen.complete, len(explorer.parents)) == (10, False, 10)
+
+
+FULL = '''
+@action
+def burn(lockers: Lockers) -> None:
+    """Needs that nobody has left."""
+    require(lockers.taken == lockers.total)
+    lockers.free.fill(Locker(0), 0)
+'''
+TOTAL = 9
+ALL_ARE_TAKEN = tuple(("take", 0, locker) for locker in range(TOTAL))
+
+
+def test_beyond_its_limit_it_wanders_until_everything_is_witnessed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the initial state nobody can leave: that is witnessed by walking on, and so are the claims about it."""
+    made = make(LOCKERS)
+    seen = Explorer(made.SPEC, {"total": 3}, limit=1).run()
+    assert (seen.states, seen.complete, seen.gaps(made.SPEC), seen.broken) == (1, False, [], [])
+    assert 0 < seen.wandered < explore.WANDER
+    assert seen.enabled["leave"][-1].startswith("leave(")
+    assert seen.enabled["leave"][0].startswith("take(")
+    monkeypatch.setattr(explore, "WANDER", 0)
+    seen = Explorer(made.SPEC, {"total": 3}, limit=1).run()
+    assert seen.wandered == 0
+    assert "leave was never enabled" in seen.gaps(made.SPEC)
+
+
+def test_it_wanders_the_same_way_every_time(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explore, "WANDER", 150)
+    spec = make(with_more(FULL)).SPEC
+    one, other = (Explorer(spec, {"total": TOTAL}, limit=2) for _ in range(2))
+    assert one.run() == other.run()
+    assert list(one.parents.items()) == list(other.parents.items())
+    assert len(one.parents) > 10
+
+
+@pytest.mark.parametrize(("limit", "check"), [(27, True), (10, False)])
+def test_it_wanders_only_for_witnesses_and_only_where_states_are_left(make: Make, limit: int, check: bool) -> None:
+    """Where all states are seen, what is missing is a gap; without checks nothing is to be witnessed."""
+    seen = Explorer(make(with_more(NEVER)).SPEC, {"total": 3}, limit).run(check)
+    assert seen.wandered == 0
+    assert "burn" not in seen.enabled
+
+
+def test_a_scene_leads_to_what_chance_does_not_find(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explore, "WANDER", 500)
+    spec = make(with_more(FULL)).SPEC
+    by_chance = Explorer(spec, {"total": TOTAL}, limit=2).run()
+    assert "burn was never enabled" in by_chance.gaps(spec)
+    assert by_chance.broken == []
+    seen = Explorer(spec, {"total": TOTAL}, limit=2, scenes=[ALL_ARE_TAKEN]).run()
+    takes = [f"take(person=0, locker={locker})" for locker in range(TOTAL)]
+    assert seen.enabled["burn"] == [*takes, "burn()"]
+    assert "burn was never enabled" not in seen.gaps(spec)
+
+
+NO_THIRD = '''
+@theorem("L9")
+def no_third_is_taken(lockers: Lockers) -> Bool:
+    """L9: true as far as the limit lets the search go."""
+    return implies(lockers.taken == 3, lockers.free.size > 2)
+'''
+
+
+def test_a_claim_that_fails_beyond_the_limit_is_found_with_its_trace(make: Make) -> None:
+    spec = make(with_more(FULL + NO_THIRD)).SPEC
+    assert Explorer(spec, {"total": 3}, limit=7).run(check=False).broken == []
+    (found,) = Explorer(spec, {"total": 3}, limit=7).run().broken
+    state = spec.initial(total=3)
+    for step in found.trace:
+        name, arguments = step.rstrip(")").split("(")
+        spec.action(name).function(state, *(int(a.partition("=")[2]) for a in arguments.split(", ") if a))
+    assert found.claim == "no_third_is_taken"
+    assert (state.key(), state.taken) == (found.state.key(), 3)
+
+
+@pytest.mark.parametrize(
+    ("scene", "said"),
+    [
+        ((("leave", 0, 0),), r"lockers: a scene says leave\(0, 0\), which is refused there"),
+        ((*ALL_ARE_TAKEN, ("take", 1, 4)), r"lockers: a scene says take\(1, 4\), which is refused there"),
+        ((("take", 0, TOTAL + 5),), r"lockers: a scene says take\(0, 14\), which is refused there"),
+    ],
+    ids=["at first", "at its end", "no such locker"],
+)
+def test_a_scene_that_is_refused_is_an_error(make: Make, scene: explore.Scene, said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        Explorer(make(with_more(FULL)).SPEC, {"total": TOTAL}, limit=2, scenes=[scene]).run()
+
+
+def test_a_run_says_how_far_it_wandered_and_walks_its_scenes(run: Run) -> None:
+    limited = planted("explore_limit=200", "explore_limit=1")
+    assert " random steps beyond them for witnesses" in explored(run(limited, only=ONLY_TAKE)).doc
+    assert "random steps" not in explored(run(LOCKERS, only=ONLY_TAKE)).doc
+    scene = planted("explore_limit=200", 'explore_limit=1, scenes=((("leave", 0, 0),),)')
+    with pytest.raises(SpecError, match=r"a scene says leave\(0, 0\)"):
+        run(scene, only=ONLY_TAKE)
 
 
 ONLY_TAKE = ("lockers/take/preserves/taken_lockers_are_counted",)

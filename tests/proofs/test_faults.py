@@ -7,11 +7,11 @@ import re
 import pytest
 
 from poolproof.proofs.faults import FAULTS, GROUPS, NOT_EXPRESSED, WHOLE, table, tags_of
-from poolproof.proofs.subject import SHIPPED, UNDER_WAY, Twin, load
+from poolproof.proofs.subject import SHIPPED, Twin, load
 from poolproof.proofs.twins import buffer, schedule
 from poolproof.spec.language.source import parse
 
-SUBJECTS = {name: load(ref) for name, ref in (SHIPPED | UNDER_WAY).items()}
+SUBJECTS = {name: load(ref) for name, ref in SHIPPED.items()}
 TWINS = [(name, twin) for name, subject in SUBJECTS.items() for twin in subject.twins]
 PLANTED = {twin.fault for _, twin in TWINS}
 NAMED = [fault for faults in FAULTS.values() for fault in faults]

@@ -1,9 +1,9 @@
 """A simulated device: streams and waits as a partial order, every access an event of its own, bytes with labels.
 
-It is told what the program does and believes none of the spec's tables. An access may happen as soon as all that its
-step is behind of has completed, and at the latest when its step completes; which of them happens when is random. Within
-a step only accesses of the same bytes are in order, and those of two copies not even then. Pages are looked up in the
-tables as they were when the step began.
+It is told what the program does and believes none of the spec's tables; who has an id, and what he wrote there, it
+keeps count of itself. An access may happen as soon as all that its step is behind of has completed, and at the latest
+when its step completes; which of them happens when is random. Within a step only accesses of the same bytes are in
+order, and those of two copies not even then. Pages are looked up in the tables as they were when the step began.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ class Access:
 
 @dataclass
 class Running:
-    """A step in flight."""
+    """A step in flight, or over; the pages and the tenants of the ids are those that it saw when it began."""
 
     stream: int
     number: int
     tables: dict[tuple[int, int], int]
+    tenants: dict[tuple[int, int], int]
     behind: set[int] = field(default_factory=set)
     accesses: list[Access] = field(default_factory=list)
 
@@ -65,15 +66,18 @@ class Device:
         self.bytes = [UNKNOWN - 1 - b for b in range(self.total)]
         self.said = list(self.bytes)
         self.steps: dict[int, Running] = {}
-        self.gates = [0] * len(self.size)
+        self.over: dict[int, Running] = {}
+        self.gates: list[set[int]] = [set() for _ in self.size]
         self.leases: set[tuple[int, int, int]] = set()
         self.deferred: set[tuple[int, int]] = set()
-        self.completed = self.kept = self.early = 0
+        self.completed = self.kept = self.early = self.published = 0
         self.forget()
 
     def forget(self) -> None:
         """No id has a page."""
         self.page: dict[tuple[int, int], int] = {}
+        self.tenant: dict[tuple[int, int], int] = {}
+        self.wrote: dict[tuple[int, int], list[int]] = {}
         self.pending: set[tuple[int, int]] = set()
         self.holes: set[tuple[int, int]] = set()
         self.to_zero: set[tuple[int, int]] = set()
@@ -143,24 +147,27 @@ class Device:
                 raise Broken(f"page {page} of {k} is given away, and overlaps page {other} of {j}")
 
     def on_begin(self, s: int, stream: int) -> None:
-        """A step begins."""
-        self.steps[s] = Running(stream, next(self.numbers), dict(self.page))
+        """A step begins, where none is in flight and the results of none are still to be dealt with."""
+        if s in self.steps or s in self.over:
+            raise Broken(f"step {s} begins, and is not dealt with")
+        self.steps[s] = Running(stream, next(self.numbers), dict(self.page), dict(self.tenant))
 
     def on_wait_for(self, s: int, t: int) -> None:
         """A step waits for another."""
         self.steps[s].behind.add(t)
 
     def on_read(self, s: int, k: int, v: int) -> None:
-        """A step will read, and is promised what the program says now; zeros or its own where that is promised."""
+        """A step will read, and is promised what the id's owner wrote last; or zeros, where they are promised."""
         promised = self.labels(k, self.page[k, v])
-        if self.zeroed[k] and UNKNOWN in promised:
-            raise Broken(f"id {v} of {k} is read before it was zeroed")
+        if promised != self.wrote.get((k, v), [ZERO] * self.size[k] if self.zeroed[k] else None):
+            raise Broken(f"id {v} of {k} is read as {promised}, its owner wrote {self.wrote.get((k, v))}")
         self.add(s, k, self.steps[s].tables.get((k, v), 0), promised, False)
 
     def on_write_page(self, s: int, k: int, v: int, stamp: int) -> None:
         """A step will write something new."""
         written = [1000 * stamp + i for i in range(self.size[k])]
         self.says(k, self.page[k, v], written)
+        self.wrote[k, v] = written
         self.add(s, k, self.steps[s].tables.get((k, v), 0), written, True)
 
     def on_zero(self, s: int, k: int, page: int) -> None:
@@ -189,11 +196,16 @@ class Device:
             raise Broken(f"step {s} has completed before {self.predecessors(s)}")
         while ready := self.ready(s):
             self.happens(self.draw.choice(ready))
-        if not all(access.done for access in self.steps.pop(s).accesses):
+        self.over[s] = self.steps.pop(s)
+        if not all(access.done for access in self.over[s].accesses):
             raise Broken(f"step {s} was never done")
         for other in self.steps.values():
             other.behind.discard(s)
         self.completed += 1
+
+    def on_retire(self, s: int) -> None:
+        """What it brought has been dealt with."""
+        del self.over[s]
 
     def on_lease_page(self, lease: int, k: int, v: int) -> None:
         """Somebody outside has the page's address."""
@@ -203,26 +215,34 @@ class Device:
         """He no longer uses it."""
         self.leases.remove((lease, k, page))
 
-    def on_close_gate(self, k: int) -> None:
+    def on_close_gate(self, lease: int, k: int) -> None:
         """Nothing moves."""
-        self.gates[k] += 1
+        if lease in self.gates[k]:
+            raise Broken(f"{lease} has closed the gate of {k} already")
+        self.gates[k].add(lease)
 
-    def on_open_gate(self, k: int) -> None:
+    def on_open_gate(self, lease: int, k: int) -> None:
         """One reason less for that."""
-        self.gates[k] -= 1
+        if lease not in self.gates[k]:
+            raise Broken(f"{lease} opens the gate of {k}, which he has not closed")
+        self.gates[k].discard(lease)
 
-    def on_publish(self, k: int, v: int) -> None:
-        """Others may read the page now: all that is known of it must have arrived."""
+    def on_publish(self, s: int, k: int, v: int) -> None:
+        """After a step others may read the page: its tenant is whom the step saw, and his bytes have arrived."""
+        if self.over[s].tenants.get((k, v)) != self.tenant[k, v]:
+            raise Broken(f"id {v} of {k} is published, and is not the one that step {s} saw")
         page = self.page[k, v]
         held = self.bytes[page * self.size[k] : (page + 1) * self.size[k]]
-        if any(known not in (UNKNOWN, found) for found, known in zip(held, self.labels(k, page), strict=True)):
-            raise Broken(f"id {v} of {k} is published as {self.labels(k, page)}, the device has {held}")
+        if held != self.wrote.get((k, v)):
+            raise Broken(f"id {v} of {k} is published, its owner wrote {self.wrote.get((k, v))}, the device has {held}")
+        self.published += 1
 
     def on_take_frontier(self, k: int, v: int, page: int) -> None:
         """An id is given a page; nothing is known of it until it is zeroed, where that is promised."""
         self.is_free(k, page)
         self.holes.discard((k, page))
         self.page[k, v] = page
+        self.tenant[k, v] = next(self.numbers)
         if self.zeroed[k]:
             self.to_zero.add((k, page))
             self.says(k, page, [UNKNOWN] * self.size[k])
@@ -232,6 +252,8 @@ class Device:
     def on_let_go(self, k: int, v: int) -> None:
         """An id loses its page."""
         page = self.page.pop((k, v))
+        del self.tenant[k, v]
+        self.wrote.pop((k, v), None)
         self.pending.add((k, page))
         self.to_zero.discard((k, page))
 
@@ -281,8 +303,12 @@ class Device:
             self.holes -= {(k, page) for page in given_up}
             if pool.memo_holds[k] and pool.memo[k] != self.credit(k):
                 raise Broken(f"the credit of {k} is remembered as {pool.memo[k]}, and is {self.credit(k)}")
+            if pool.gates[k] != len(self.gates[k]):
+                raise Broken(f"{pool.gates[k]} gates of {k} are closed, by {self.gates[k]}")
         if {key: page for key, page in pool.buffer.physical.items() if key[1] and page >= 0} != self.page:
             raise Broken("ids lead to other pages")
+        if {key for key, is_filled in pool.filled.items() if is_filled} != set(self.wrote):
+            raise Broken(f"other ids are filled than {set(self.wrote)}")
         if not self.steps and any(
             pool.device[b] != 0 and self.bytes[b] // 1000 != pool.device[b]
             for b in range(self.total)

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from poolproof.proofs import arithmetic, products, smtlib, tasks, twins
+from poolproof.proofs import arithmetic, codec, codec_cases, products, smtlib, tasks, twins
 from poolproof.proofs import results as grades
 from poolproof.proofs.cache import Cache, digest
 from poolproof.proofs.obligations import Generator, Obligation
@@ -22,6 +22,7 @@ from poolproof.proofs.results import Control, Report, Result
 from poolproof.proofs.solver import LONG_LIMIT, SHORT_LIMIT, solver_name
 from poolproof.proofs.subject import SHIPPED, Subject, SubjectError
 from poolproof.spec import arithmetic as spec_arithmetic
+from poolproof.spec import codec as spec_codec
 
 CHUNK = 16
 Progress = Callable[[str, int, int], None]
@@ -58,15 +59,13 @@ def prove(subjects: Iterable[Subject] | None = None, options: Options | None = N
     chosen = [tasks.subject_of(ref) for ref in SHIPPED.values()] if subjects is None else list(subjects)
     report.refs = {s.name: s.ref for s in chosen if s.ref not in SHIPPED.values()}
     runs = [Run(subject, options) for subject in chosen]
-    shared = [*arithmetic.claims(), *products.claims()] if subjects is None else []
-    contracts = {c for c in shared if grades.is_chosen(options.only, c, "", ())}
+    asides = ASIDE if subjects is None else ()
     _reject_empty(runs)
-    _reject_idle_patterns(options.only, runs, contracts)
+    _reject_idle_patterns(options.only, runs, asides)
     cache = Cache(options.use_cache)
     try:
         work = [job for run in runs for job in run.jobs()]
-        if contracts:
-            work.append(_arithmetic_job(report, contracts))
+        work += [_job_aside(report, aside, wanted) for aside in asides if (wanted := aside.chosen(options.only))]
         _carry_out(work, options, cache)
         for run in runs:
             run.report(report)
@@ -82,11 +81,12 @@ def _reject_empty(runs: list[Run]) -> None:
             raise SubjectError(f"{run.subject.name} makes no claim that could be proved; state an invariant or theorem")
 
 
-def _reject_idle_patterns(only: Sequence[str], runs: list[Run], contracts: set[str]) -> None:
+def _reject_idle_patterns(only: Sequence[str], runs: list[Run], asides: Sequence[Aside]) -> None:
     for pattern in only:
         hit = any(grades.matches(pattern, o.claim, o.about, o.tags) for run in runs for o in run.obligations.values())
-        if not hit and not any(grades.matches(pattern, claim, "", ()) for claim in contracts):
-            tags = sorted({t for run in runs for o in run.everything.values() for t in o.tags}, key=grades.tag_order)
+        if not hit and not any(aside.chosen([pattern]) for aside in asides):
+            stated = {t for run in runs for o in run.everything.values() for t in o.tags}
+            tags = sorted(stated.union(*(aside.tags for aside in asides)), key=grades.tag_order)
             raise SubjectError(
                 f"--only {pattern!r} matches no claim; give a glob such as 'slots/free/*', a claim's name, "
                 f"or a theorem: {', '.join(tags)}"
@@ -175,19 +175,45 @@ def _pool(size: int) -> Iterator[ProcessPoolExecutor]:
     pool.shutdown()
 
 
-def _arithmetic_job(report: Report, wanted: set[str]) -> Job:
-    """CrossHair on the shared arithmetic; of its results the wanted ones are reported."""
+@dataclass(frozen=True)
+class Aside:
+    """Claims that are of no specification of steps: what makes them, and the modules on which they rest."""
+
+    name: str
+    tags: tuple[str, ...]
+    claims: Callable[[], list[str]]
+    task: Callable[[], list[dict[str, Any]]]
+    modules: tuple[Any, ...]
+
+    def chosen(self, only: Sequence[str]) -> set[str]:
+        """The claims that a run is about."""
+        return {claim for claim in self.claims() if grades.is_chosen(only, claim, "", self.tags)}
+
+
+ASIDE = (
+    Aside(
+        "arithmetic",
+        (),
+        lambda: [*arithmetic.claims(), *products.claims()],
+        tasks.arithmetic_task,
+        (arithmetic, products, smtlib, twins.arithmetic, spec_arithmetic),
+    ),
+    Aside("codec", ("I18",), codec.claims, tasks.codec_task, (codec, spec_codec)),
+    Aside("codec_cases", ("I18",), codec_cases.claims, tasks.codec_cases_task, (codec_cases, spec_codec)),
+)
+
+
+def _job_aside(report: Report, aside: Aside, wanted: set[str]) -> Job:
+    """The work of one of them; of its results the wanted ones are reported."""
 
     def _take(found: list[dict[str, Any]], cached: bool) -> None:
         for plain in found:
             if plain["claim"] in wanted:
                 report.obligations.append(Result(**{**plain, "tags": tuple(plain["tags"]), "cached": cached}))
 
-    sources = [
-        Path(str(m.__file__)).read_text() for m in (arithmetic, products, smtlib, twins.arithmetic, spec_arithmetic)
-    ]
-    key = digest("arithmetic", arithmetic.checker_name(), *sources)
-    return Job("arithmetic", tasks.arithmetic_task, (), {"": key}, _take, weight=3)
+    sources = [Path(str(module.__file__)).read_text() for module in aside.modules]
+    key = digest(aside.name, arithmetic.checker_name(), solver_name(), *sources)
+    return Job(aside.name, aside.task, (), {"": key}, _take, weight=3)
 
 
 # ------------------------------------------------------------------------------------------------------ one subject

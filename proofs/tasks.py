@@ -235,6 +235,20 @@ def arithmetic_task() -> list[dict[str, Any]]:
     return [asdict(result) for result in [*products.results(), *arithmetic.results()]]
 
 
+def codec_task() -> list[dict[str, Any]]:
+    """The int8 codec over real numbers."""
+    from poolproof.proofs import codec
+
+    return [asdict(result) for result in codec.results()]
+
+
+def codec_cases_task() -> list[dict[str, Any]]:
+    """Every maximum and threshold of the int8 codec."""
+    from poolproof.proofs import codec_cases
+
+    return [asdict(result) for result in codec_cases.results()]
+
+
 @cache
 def solving_digest() -> str:
     """A digest of the code that turns an obligation into what the solver reads, and its answers into a verdict."""

@@ -1,0 +1,148 @@
+"""int8 checkpoint slots to active state slots, in one launch: gather, products, scatter."""
+
+from __future__ import annotations
+
+import torch
+import triton
+from torch import Tensor
+from triton import language as tl
+
+from poolproof.kernels import interpreter
+from poolproof.kernels.codec import BITS, LARGEST_BITS, NAN_BITS, dequantize
+from poolproof.kernels.launch import Prepared
+from poolproof.kernels.layout import FORMATS, Tile, check_states, is_wide, number, place, slot_at
+from poolproof.kernels.slots import Slots, count_of, slot_pair
+
+TILES = {torch.bfloat16: Tile(128, 2), torch.float16: Tile(128, 2), torch.float32: Tile(128, 4)}
+ROWS = 32
+"""A program takes so many rows at most: loading needs no maximum over all of them."""
+
+
+class DequantizeLoad:
+    """Loads checkpoints of one checkpoint pool as states of one active pool.
+
+    `load(sources, targets)` does `active[:, targets] = dequantize(codes[:, sources], scales[:, sources])`, in one
+    launch on the current stream, without a synchronisation. On the CPU it is done in torch.
+    """
+
+    def __init__(self, codes: Tensor, scales: Tensor, active: Tensor) -> None:
+        """Bind the pools.
+
+        Args:
+            codes: (layers, checkpoint slots, heads, d_v, d_k), int8, any strides.
+            scales: (layers, checkpoint slots, heads, d_k), the dtype of `active`, any strides.
+            active: (layers, slots, heads, d_v, d_k), bfloat16, float16 or float32, any strides.
+
+        Raises:
+            KernelArgumentError: the tensors do not fit together.
+        """
+        check_states(active, codes, scales)
+        self.active, self.codes, self.scales = active, codes, scales
+        layers, _, heads, rows, columns = active.shape
+        tile = TILES[active.dtype].within(columns)
+        self._programs = layers * heads * triton.cdiv(columns, tile.columns) * triton.cdiv(rows, _height(rows))
+        self._prepared = _prepare(active, codes, scales, tile)
+
+    def __call__(self, sources: Slots, targets: Slots) -> None:
+        """Load slots.
+
+        Args:
+            sources: slots of `codes`; one may be loaded several times.
+            targets: as many slots of `active`, none twice. That slots exist is the caller's to know: nothing is read
+                back from the device.
+
+        Raises:
+            TypeError, ValueError: the slots are no lists of as many integers.
+        """
+        source, target = slot_pair(sources, targets, self.active.device)
+        count = count_of(source)
+        if self._programs * count == 0:
+            return
+        if self.active.device.type == "cuda" or interpreter.is_on():
+            self._prepared.launch(self._programs * count, source, target, count)
+        else:
+            dequantize_load_reference(self.codes, self.scales, self.active, source, target)
+
+
+def dequantize_load(codes: Tensor, scales: Tensor, active: Tensor, sources: Slots, targets: Slots) -> None:
+    """`DequantizeLoad(codes, scales, active)(sources, targets)`, for a single call."""
+    DequantizeLoad(codes, scales, active)(sources, targets)
+
+
+def dequantize_load_reference(
+    codes: Tensor, scales: Tensor, active: Tensor, source: int | Tensor, target: int | Tensor
+) -> None:
+    """The same in torch, on any device."""
+    active[:, target] = dequantize(codes[:, source], scales[:, source])
+
+
+def _height(rows: int) -> int:
+    """How many rows of a head one program takes."""
+    return min(ROWS, triton.next_power_of_2(max(rows, 1)))
+
+
+def _prepare(active: Tensor, codes: Tensor, scales: Tensor, tile: Tile) -> Prepared:
+    bits = BITS[active.dtype]
+    _, _, heads, rows, columns = active.shape
+    height = _height(rows)
+    fixed = (
+        *(codes, scales.view(bits), active.view(bits)),
+        *(*codes.stride(), *scales.stride(), *active.stride()),
+        *(heads, rows, columns, triton.cdiv(columns, tile.columns), triton.cdiv(rows, height)),
+    )
+    return Prepared(
+        _load,
+        fixed,
+        ROWS=height,
+        COLUMNS=tile.columns,
+        FORMAT=FORMATS[active.dtype],
+        LARGEST=LARGEST_BITS[active.dtype],
+        NAN=NAN_BITS[active.dtype],
+        WIDE=is_wide(active, (3, 4)) or is_wide(codes, (3, 4)),
+        WHOLE=rows % height == 0 and columns % tile.columns == 0,
+        num_warps=tile.warps,
+    )
+
+
+@triton.jit
+def _saturated_bits(value, FORMAT: tl.constexpr):
+    """A float32, cut to the range of the storage format and then rounded to it, as bits."""
+    if FORMAT == 0:
+        bits = tl.minimum(tl.maximum(value, -3.3895313892515355e38), 3.3895313892515355e38)
+        return bits.to(tl.bfloat16).to(tl.int16, bitcast=True)
+    if FORMAT == 1:
+        return tl.minimum(tl.maximum(value, -65504.0), 65504.0).to(tl.float16).to(tl.int16, bitcast=True)
+    largest = 3.4028234663852886e38
+    return tl.minimum(tl.maximum(value, -largest), largest).to(tl.int32, bitcast=True)
+
+
+@triton.jit(do_not_specialize=["source", "target", "slots"])
+def _load(
+    source, target, slots,
+    codes_ptr, scales_ptr, active_ptr,
+    c_layer, c_slot, c_head, c_row, c_column,
+    s_layer, s_slot, s_head, s_column,
+    a_layer, a_slot, a_head, a_row, a_column,
+    heads, rows, columns, blocks, parts,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, NAN: tl.constexpr,
+    WIDE: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    """One program: some rows of some k-channels of one head of one layer of one slot."""
+    head, block, nth, layer = place(heads, blocks * parts, slots)
+    row = block % parts * ROWS + tl.arange(0, ROWS)[:, None]
+    column = block // parts * COLUMNS + tl.arange(0, COLUMNS)
+    inside = None if WHOLE else (row < rows) & (column < columns)[None, :]
+    channels = None if WHOLE else column < columns
+    if WIDE:
+        row = row.to(tl.int64)
+        column = column.to(tl.int64)
+    from_slot = slot_at(source, nth)
+    first = scales_ptr + layer * s_layer + from_slot * s_slot + head * s_head
+    scale_bits = tl.load(first + column.to(tl.int64) * s_column, mask=channels)
+    lost = scale_bits > tl.full(scale_bits.shape, LARGEST, scale_bits.dtype)
+    first = codes_ptr + layer * c_layer + from_slot * c_slot + head * c_head
+    code = tl.load(first + row * c_row + column[None, :] * c_column, mask=inside)
+    bits = _saturated_bits(code.to(tl.float32) * number(scale_bits, FORMAT)[None, :], FORMAT)
+    bits = tl.where(lost[None, :], tl.full(bits.shape, NAN, bits.dtype), bits)
+    first = active_ptr + layer * a_layer + slot_at(target, nth) * a_slot + head * a_head
+    tl.store(first + row * a_row + column[None, :] * a_column, bits, mask=inside)

@@ -1,0 +1,56 @@
+"""Launching a kernel again and again without Triton's preparation of each call, which costs tens of microseconds."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from poolproof.kernels import interpreter
+
+
+class Prepared:
+    """A kernel with arguments of which most stay as they are from launch to launch.
+
+    What changes must not change how the kernel is compiled: tensors of the same dtype, and integers of parameters that
+    are not specialised.
+    """
+
+    def __init__(self, kernel: Any, fixed: tuple[Any, ...], **options: Any) -> None:
+        """`kernel` takes arguments that come with each launch, then the `fixed` ones, then `options`."""
+        self.kernel = kernel
+        self.fixed = fixed
+        first = next(value for value in fixed if isinstance(value, Tensor))
+        self._index = first.device.index if first.device.type == "cuda" else None
+        self.options = options
+        self._compiled: dict[tuple[type, ...], tuple[Any, tuple[Any, ...]]] = {}
+
+    def launch(self, programs: int, *changing: Any) -> None:
+        """Launch on the current stream of the tensors' device, with so many programs in one axis."""
+        found = self._compiled.get(tuple(map(type, changing)))
+        if found is None:
+            self._first_launch(programs, changing)
+            return
+        compiled, rest = found
+        with self._on_device():
+            stream = torch._C._cuda_getCurrentRawStream(self._index)
+            values = [value.data_ptr() if isinstance(value, Tensor) else value for value in changing]
+            handle, packed = compiled.function, compiled.packed_metadata
+            compiled.run(programs, 1, 1, stream, handle, packed, None, None, None, *values, *rest)
+
+    def _first_launch(self, programs: int, changing: tuple[Any, ...]) -> None:
+        """Launch through Triton, which compiles; keep what later launches need, addresses in place of tensors."""
+        with self._on_device():
+            compiled = self.kernel[(programs,)](*changing, *self.fixed, **self.options)
+        if not interpreter.is_on():
+            names = self.kernel.arg_names[len(changing) + len(self.fixed) :]
+            fixed = (value.data_ptr() if isinstance(value, Tensor) else value for value in self.fixed)
+            self._compiled[tuple(map(type, changing))] = compiled, (*fixed, *(self.options[name] for name in names))
+
+    def _on_device(self) -> AbstractContextManager[Any]:
+        """A context in which the tensors' device is the current one."""
+        if self._index is None or torch.cuda.current_device() == self._index:
+            return nullcontext()
+        return torch.cuda.device(self._index)

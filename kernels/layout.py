@@ -1,0 +1,102 @@
+"""What both directions of the codec share: checks of their tensors, how a launch is cut up, bits as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+from torch import Tensor
+from triton import language as tl
+
+from poolproof.kernels.codec import BITS
+
+FORMATS = {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2}
+"""The storage formats, as kernels tell them apart."""
+
+AXES = "(layers, slots, heads, d_v, d_k)"
+
+
+class KernelArgumentError(ValueError):
+    """Tensors that do not belong together. Nothing was launched."""
+
+
+def check_states(active: Tensor, codes: Tensor, scales: Tensor, lost: Tensor | None = None) -> None:
+    """Do an active pool and a checkpoint pool fit together?
+
+    Raises:
+        KernelArgumentError: a shape, dtype or device does not fit; the message says which, and what is expected.
+    """
+    if active.dtype not in BITS:
+        raise KernelArgumentError(f"states are bfloat16, float16 or float32, not {active.dtype}")
+    if active.dim() != 5:
+        raise KernelArgumentError(f"a state pool has the axes {AXES}, not the shape {tuple(active.shape)}")
+    layers, _, heads, d_v, d_k = active.shape
+    if codes.dim() != 5 or (codes.shape[0], *codes.shape[2:]) != (layers, heads, d_v, d_k):
+        expected = f"({layers}, slots, {heads}, {d_v}, {d_k})"
+        raise KernelArgumentError(f"codes have the shape {tuple(codes.shape)}, not {expected}")
+    if scales.shape != (layers, codes.shape[1], heads, d_k):
+        expected = f"({layers}, {codes.shape[1]}, {heads}, {d_k})"
+        raise KernelArgumentError(f"scales have the shape {tuple(scales.shape)}, not {expected}")
+    if codes.dtype != torch.int8:
+        raise KernelArgumentError(f"codes are int8, not {codes.dtype}")
+    if scales.dtype != active.dtype:
+        raise KernelArgumentError(f"scales have the state's dtype {active.dtype}, not {scales.dtype}")
+    if len({active.device, codes.device, scales.device}) > 1:
+        raise KernelArgumentError(f"states are on {active.device}, codes on {codes.device}, scales on {scales.device}")
+    if lost is not None and (lost.dtype, lost.numel(), lost.device) != (torch.int32, 1, active.device):
+        found = f"{lost.numel()} of {lost.dtype} on {lost.device}"
+        raise KernelArgumentError(f"the count of lost channels is one int32 on {active.device}, not {found}")
+
+
+def is_wide(tensor: Tensor, axes: tuple[int, ...]) -> bool:
+    """Can an offset within these axes pass 2**31 - 1 elements?"""
+    return sum((tensor.shape[axis] - 1) * abs(tensor.stride(axis)) for axis in axes) >= 2**31
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How much of a head one program takes.
+
+    Attributes:
+        columns: k-channels, a power of two.
+        warps: that share them.
+    """
+
+    columns: int
+    warps: int
+
+    def within(self, columns: int) -> Tile:
+        """This tile, no wider than it takes for so many k-channels."""
+        return Tile(min(self.columns, triton.next_power_of_2(max(columns, 1))), self.warps)
+
+    def is_whole(self, rows: int, columns: int) -> bool:
+        """Is every tile of such a head full, so that nothing need be masked?"""
+        return rows == triton.next_power_of_2(max(rows, 1)) and columns % self.columns == 0
+
+
+@triton.jit
+def number(bits, FORMAT: tl.constexpr):
+    """Bits of a storage format as the float32 of the same value."""
+    if FORMAT == 0:
+        return (bits.to(tl.int32) << 16).to(tl.float32, bitcast=True)
+    if FORMAT == 1:
+        return bits.to(tl.float16, bitcast=True).to(tl.float32)
+    return bits.to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def place(heads, blocks, slots):
+    """Which head, block of k-channels, slot of the list and layer a program is for. Heads are next to each other."""
+    program = tl.program_id(0)
+    rest = program // heads
+    slot = rest // blocks
+    return (program % heads).to(tl.int64), rest % blocks, slot % slots, (slot // slots).to(tl.int64)
+
+
+@triton.jit
+def slot_at(slots, nth):
+    """The n-th of some slots, or the slot itself where it is a number."""
+    if slots.dtype.is_ptr():
+        return tl.load(slots + nth)
+    return slots.to(tl.int64)

@@ -1,0 +1,176 @@
+"""Active state slots to int8 checkpoint slots, in one launch: gather, the largest magnitudes, codes, scatter."""
+
+from __future__ import annotations
+
+import torch
+import triton
+from torch import Tensor
+from triton import language as tl
+
+from poolproof.kernels import interpreter
+from poolproof.kernels.codec import BITS, LARGEST_BITS, LEAST_SCALE_BITS, NAN_BITS, quantize
+from poolproof.kernels.launch import Prepared
+from poolproof.kernels.layout import FORMATS, Tile, check_states, is_wide, number, place, slot_at
+from poolproof.kernels.slots import Slots, count_of, slot_pair
+
+TILES = {torch.bfloat16: Tile(128, 2), torch.float16: Tile(128, 2), torch.float32: Tile(32, 1)}
+
+
+class QuantizeStore:
+    """Stores states of one active pool as checkpoints of one checkpoint pool.
+
+    `store(sources, targets)` does `codes[:, targets], scales[:, targets] = quantize(active[:, sources])`, in one launch
+    on the current stream, without a synchronisation. On the CPU it is done in torch.
+    """
+
+    def __init__(self, active: Tensor, codes: Tensor, scales: Tensor, lost: Tensor | None = None) -> None:
+        """Bind the pools.
+
+        Args:
+            active: (layers, slots, heads, d_v, d_k), bfloat16, float16 or float32, any strides.
+            codes: (layers, checkpoint slots, heads, d_v, d_k), int8, any strides.
+            scales: (layers, checkpoint slots, heads, d_k), the dtype of `active`, any strides.
+            lost: an int32 tensor of one element; the number of channels that were not finite is added to it.
+
+        Raises:
+            KernelArgumentError: the tensors do not fit together.
+        """
+        check_states(active, codes, scales, lost)
+        self.active, self.codes, self.scales, self.lost = active, codes, scales, lost
+        layers, _, heads, _, columns = active.shape
+        tile = TILES[active.dtype].within(columns)
+        self._programs = layers * heads * triton.cdiv(columns, tile.columns)
+        self._prepared = _prepare(active, codes, scales, lost, tile)
+
+    def __call__(self, sources: Slots, targets: Slots) -> None:
+        """Store slots.
+
+        Args:
+            sources: slots of `active`.
+            targets: as many slots of `codes`, none twice. That slots exist is the caller's to know: nothing is read
+                back from the device.
+
+        Raises:
+            TypeError, ValueError: the slots are no lists of as many integers.
+        """
+        source, target = slot_pair(sources, targets, self.active.device)
+        count = count_of(source)
+        if self._programs * count == 0:
+            return
+        if self.active.device.type == "cuda" or interpreter.is_on():
+            self._prepared.launch(self._programs * count, source, target, count)
+        else:
+            quantize_store_reference(self.active, self.codes, self.scales, source, target, self.lost)
+
+
+def quantize_store(
+    active: Tensor, codes: Tensor, scales: Tensor, sources: Slots, targets: Slots, lost: Tensor | None = None
+) -> None:
+    """`QuantizeStore(active, codes, scales, lost)(sources, targets)`, for a single call."""
+    QuantizeStore(active, codes, scales, lost)(sources, targets)
+
+
+def quantize_store_reference(
+    active: Tensor,
+    codes: Tensor,
+    scales: Tensor,
+    source: int | Tensor,
+    target: int | Tensor,
+    lost: Tensor | None = None,
+) -> None:
+    """The same in torch, on any device."""
+    stored, scale = quantize(active[:, source])
+    codes[:, target] = stored
+    scales[:, target] = scale
+    if lost is not None:
+        lost += scale.isnan().sum()
+
+
+def _prepare(active: Tensor, codes: Tensor, scales: Tensor, lost: Tensor | None, tile: Tile) -> Prepared:
+    bits = BITS[active.dtype]
+    _, _, heads, rows, columns = active.shape
+    fixed = (
+        *(active.view(bits), codes, scales.view(bits), lost),
+        *(*active.stride(), *codes.stride(), *scales.stride()),
+        *(heads, rows, columns, triton.cdiv(columns, tile.columns)),
+    )
+    return Prepared(
+        _store,
+        fixed,
+        ROWS=triton.next_power_of_2(max(rows, 1)),
+        COLUMNS=tile.columns,
+        FORMAT=FORMATS[active.dtype],
+        LARGEST=LARGEST_BITS[active.dtype],
+        LEAST=LEAST_SCALE_BITS[active.dtype],
+        NAN=NAN_BITS[active.dtype],
+        WIDE=is_wide(active, (3, 4)) or is_wide(codes, (3, 4)),
+        WHOLE=tile.is_whole(rows, columns),
+        num_warps=tile.warps,
+    )
+
+
+@triton.jit
+def _too_low(bits, amax, FORMAT: tl.constexpr):
+    """Is 127 times the number with these bits below `amax`? The fused sum has the exact one's sign."""
+    return tl.fma(number(bits, FORMAT), 127.0, -amax) < 0
+
+
+@triton.jit
+def _scale_bits(amax_bits, FORMAT: tl.constexpr, LEAST: tl.constexpr):
+    """The bits of max(round_up(amax / 127), least scale): from just below the quotient, up while it is too low."""
+    amax = number(amax_bits, FORMAT)
+    if FORMAT == 0:
+        bits = ((amax * 0.007874015748031496).to(tl.int32, bitcast=True) >> 16).to(tl.int16)
+    elif FORMAT == 1:
+        bits = (amax * 0.007874015748031496).to(tl.float16).to(tl.int16, bitcast=True)
+    else:
+        bits = tl.div_rn(amax, tl.full(amax.shape, 127.0, tl.float32)).to(tl.int32, bitcast=True)
+    one = tl.full(bits.shape, 1, bits.dtype)
+    bits = tl.maximum(bits - one, tl.zeros_like(bits))
+    bits = tl.where(_too_low(bits, amax, FORMAT), bits + one, bits)
+    bits = tl.where(_too_low(bits, amax, FORMAT), bits + one, bits)
+    bits = tl.where(_too_low(bits, amax, FORMAT), bits + one, bits)
+    return tl.maximum(bits, tl.full(bits.shape, LEAST, bits.dtype))
+
+
+@triton.jit(do_not_specialize=["source", "target", "slots"])
+def _store(
+    source, target, slots,
+    active_ptr, codes_ptr, scales_ptr, lost_ptr,
+    a_layer, a_slot, a_head, a_row, a_column,
+    c_layer, c_slot, c_head, c_row, c_column,
+    s_layer, s_slot, s_head, s_column,
+    heads, rows, columns, blocks,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, LEAST: tl.constexpr,
+    NAN: tl.constexpr, WIDE: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    """One program: some k-channels of one head of one layer of one slot."""
+    head, block, nth, layer = place(heads, blocks, slots)
+    row = tl.arange(0, ROWS)[:, None]
+    column = block * COLUMNS + tl.arange(0, COLUMNS)
+    inside = None if WHOLE else (row < rows) & (column < columns)[None, :]
+    channels = None if WHOLE else column < columns
+    if WIDE:
+        row = row.to(tl.int64)
+        column = column.to(tl.int64)
+    first = active_ptr + layer * a_layer + slot_at(source, nth) * a_slot + head * a_head
+    at = first + row * a_row + column[None, :] * a_column
+    bits = tl.load(at) if WHOLE else tl.load(at, mask=inside, other=0)
+    sign_off = 0x7FFFFFFF if FORMAT == 2 else 0x7FFF
+    amax_bits = tl.max(bits & tl.full(bits.shape, sign_off, bits.dtype), axis=0).to(bits.dtype)
+    finite = amax_bits <= tl.full(amax_bits.shape, LARGEST, amax_bits.dtype)
+    scale_bits = _scale_bits(tl.where(finite, amax_bits, tl.zeros_like(amax_bits)), FORMAT, LEAST)
+    reciprocal = tl.div_rn(tl.full(scale_bits.shape, 1.0, tl.float32), number(scale_bits, FORMAT))
+    # x * r + 1.5 * 2**23, rounded once, has round_half_even(x * r) in its low byte.
+    rounded = tl.fma(number(bits, FORMAT), reciprocal[None, :], 12582912.0)
+    code = rounded.to(tl.int32, bitcast=True).to(tl.int8)
+    code = tl.where(finite[None, :], code, tl.zeros_like(code))
+    first = codes_ptr + layer * c_layer + slot_at(target, nth) * c_slot + head * c_head
+    tl.store(first + row * c_row + column[None, :] * c_column, code, mask=inside)
+    stored = tl.where(finite, scale_bits, tl.full(scale_bits.shape, NAN, scale_bits.dtype))
+    first = scales_ptr + layer * s_layer + slot_at(target, nth) * s_slot + head * s_head
+    tl.store(first + column.to(tl.int64) * s_column, stored, mask=channels)
+    if lost_ptr is not None:
+        gone = (finite == 0) if WHOLE else (finite == 0) & channels
+        count = tl.sum(gone.to(tl.int32), axis=0)
+        tl.atomic_add(lost_ptr, count, mask=count > 0)

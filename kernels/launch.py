@@ -35,7 +35,7 @@ class Prepared:
             return
         compiled, rest = found
         with self._on_device():
-            stream = torch._C._cuda_getCurrentRawStream(self._index)
+            stream = torch._C._cuda_getCurrentRawStream(self._index or 0)
             values = [value.data_ptr() if isinstance(value, Tensor) else value for value in changing]
             handle, packed = compiled.function, compiled.packed_metadata
             compiled.run(programs, 1, 1, stream, handle, packed, None, None, None, *values, *rest)

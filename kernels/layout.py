@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import triton
@@ -59,30 +59,50 @@ class Tile:
     """How much of a head one program takes.
 
     Attributes:
+        rows: of d_v, a power of two; 0 stands for all of them.
         columns: k-channels, a power of two.
         warps: that share them.
+        registers: that a thread may have; fewer let more programs run side by side.
     """
 
+    rows: int
     columns: int
     warps: int
+    registers: int | None = None
 
-    def within(self, columns: int) -> Tile:
-        """This tile, no wider than it takes for so many k-channels."""
-        return Tile(min(self.columns, triton.next_power_of_2(max(columns, 1))), self.warps)
+    def within(self, rows: int, columns: int) -> Tile:
+        """This tile, no larger than it takes for a head of so many rows and k-channels."""
+        height, width = triton.next_power_of_2(max(rows, 1)), triton.next_power_of_2(max(columns, 1))
+        return replace(self, rows=min(self.rows or height, height), columns=min(self.columns, width))
+
+    def count(self, rows: int, columns: int) -> int:
+        """How many tiles a head takes."""
+        return -(-rows // self.rows) * -(-columns // self.columns)
 
     def is_whole(self, rows: int, columns: int) -> bool:
         """Is every tile of such a head full, so that nothing need be masked?"""
-        return rows == triton.next_power_of_2(max(rows, 1)) and columns % self.columns == 0
+        return rows > 0 and rows % self.rows == 0 and columns % self.columns == 0
+
+    @property
+    def options(self) -> dict[str, int]:
+        """How the kernel is compiled for it."""
+        limit = {} if self.registers is None else {"maxnreg": self.registers}
+        return {"ROWS": self.rows, "COLUMNS": self.columns, "num_warps": self.warps, **limit}
+
+
+# Triton compiles what follows a `return` even where a constexpr condition holds, so each function below returns once.
 
 
 @triton.jit
 def number(bits, FORMAT: tl.constexpr):
     """Bits of a storage format as the float32 of the same value."""
     if FORMAT == 0:
-        return (bits.to(tl.int32) << 16).to(tl.float32, bitcast=True)
-    if FORMAT == 1:
-        return bits.to(tl.float16, bitcast=True).to(tl.float32)
-    return bits.to(tl.float32, bitcast=True)
+        value = (bits.to(tl.int32) << 16).to(tl.float32, bitcast=True)
+    elif FORMAT == 1:
+        value = bits.to(tl.float16, bitcast=True).to(tl.float32)
+    else:
+        value = bits.to(tl.float32, bitcast=True)
+    return value
 
 
 @triton.jit
@@ -97,6 +117,8 @@ def place(heads, blocks, slots):
 @triton.jit
 def slot_at(slots, nth):
     """The n-th of some slots, or the slot itself where it is a number."""
-    if slots.dtype.is_ptr():
-        return tl.load(slots + nth)
-    return slots.to(tl.int64)
+    if slots.dtype.is_ptr():  # noqa: SIM108 - the two have different types, of which the compiler may see one only
+        slot = tl.load(slots + nth)
+    else:
+        slot = slots.to(tl.int64)
+    return slot

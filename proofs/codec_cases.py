@@ -67,12 +67,14 @@ def bad_scales(storage: Format, scale: Scale, every: int = 1) -> list[str]:
 def codes(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """The codes of elements, all float64."""
     reciprocal: np.ndarray = (1.0 / scale).astype(np.float32).astype(np.float64)
-    return np.rint(x * reciprocal)
+    rounded: np.ndarray = np.rint(x * reciprocal)
+    return rounded
 
 
 def truncated(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """A fault: codes are cut off."""
-    return np.trunc(x / scale)
+    cut: np.ndarray = np.trunc(x / scale)
+    return cut
 
 
 @cache

@@ -60,7 +60,6 @@ def mutants(spec: Specification[Any], item: Item) -> list[Mutant]:
     return list(made.values())
 
 
-@cache
 def _field_names(state: type[State]) -> frozenset[str]:
     """The names of a state's fields, those of its components among them."""
     inner = (_field_names(f.value) for f in fields_of(state) if f.kind == "component")

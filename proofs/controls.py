@@ -110,7 +110,7 @@ class Killer:
         claims = {c.name: c for c in [*changed.invariants, *changed.steps, *changed.ensures(twin)]}
         near = {name: _nearness(mutant, claims[name]) if name in claims else 0.0 for name in goals}
         left = sorted(set(goals) - aims, key=lambda name: (-near[name], name))
-        for start in range(0, len(left), TOGETHER):
+        for start in range(0, max(len(left), 1), TOGETHER):
             if not kill.broken:
                 group = {name: goals[name] for name in left[start : start + TOGETHER]}
                 self._ask(kill, changed, twin, assumed, group, aims=False)

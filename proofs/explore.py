@@ -27,7 +27,7 @@ from poolproof.spec.language.terms import fields_read
 EVERY_STEP = 6_000
 """So many steps are checked one and all; after them, those that lead to a new state."""
 
-WANDER = 4_000
+WANDER = 2_500
 """So many random steps are taken for what was not witnessed in the states that the limit allows."""
 
 WANTED = 4
@@ -60,7 +60,7 @@ class Exploration:
     Attributes:
         states, steps: how many distinct states, and steps between them.
         complete: False where the limit on states was reached.
-        wandered: how many random steps were taken beyond the limit, for witnesses.
+        wandered, met: how many random steps were taken beyond the limit, for witnesses, and how many states they met.
         enabled: for each action the shortest trace that ends with it.
         refused: for each action the source lines of the guards that refused at least once.
         guards: for each action the source lines of all its guards.
@@ -74,6 +74,7 @@ class Exploration:
     checks: int = 0
     complete: bool = True
     wandered: int = 0
+    met: int = 0
     enabled: dict[str, list[str]] = field(default_factory=dict)
     refused: dict[str, set[int]] = field(default_factory=dict)
     guards: dict[str, set[int]] = field(default_factory=dict)
@@ -244,7 +245,7 @@ class Explorer:
         return refused + len(result.enabled) + len(result.premises) + sum(len(met) for met in self._met.values())
 
     def _walk_on(self, item: Item, state: State, key: Any, arguments: tuple[Any, ...]) -> tuple[Any, State]:
-        """Take one step of a walk; what it leads to, with its key. Claims are tried whose premise was never met."""
+        """Take one step of a walk, and check it; what it leads to, with its key."""
         after, label = state.copy(), show_call(item.name, item.parameters, arguments)
         try:
             item.effects(after, *arguments)
@@ -253,15 +254,14 @@ class Explorer:
             return key, state
         if item.name not in self.result.enabled:
             self.result.enabled[item.name] = [*self.trace_to(key), label]
-        met = self.result.premises
-        for claim in (c for c in self.spec.steps if c.name not in met):
-            self._check(claim.name, claim, key, label, state, state, after)
-        for claim in (c for c in self.spec.ensures(item) if c.name not in met):
-            self._check(claim.name, claim, key, label, state, state, after, *arguments)
+        self._check_step(item, state, after, arguments, key, label)
         found = self.key_of(after)
         if found not in self.parents:
             self.parents[found] = (key, label)
-            for claim in (c for c in self.spec.theorems if c.name not in met):
+            self.result.met += 1
+            for claim in self.spec.invariants:
+                self._check(claim.name, claim, found, "", after, after)
+            for claim in (c for c in self.spec.theorems if c.name not in self.result.premises):
                 for tried in worth_asking(self.spec, claim, after):
                     self._check(claim.name, claim, found, "", after, after, *tried)
         return found, after

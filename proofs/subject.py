@@ -79,7 +79,11 @@ class Subject:
 
     def reason(self, table: Mapping[str, str], key: str) -> str:
         """The declared reason for a key, or "" where there is none."""
-        return next((why for pattern, why in table.items() if fnmatchcase(key, pattern)), "")
+        return table.get(self.pattern(table, key), "")
+
+    def pattern(self, table: Mapping[str, str], key: str) -> str:
+        """The first pattern of a table that a key matches, or "" where there is none."""
+        return next((pattern for pattern in table if fnmatchcase(key, pattern)), "")
 
 
 SHIPPED = {

@@ -113,7 +113,7 @@ def _refute_mutants(
     """Refute mutants at one size: all that are alive, and those that are near to a claim that none has broken yet."""
     first = not _broken(kills)
     for mutant in found:
-        if first or not kills[mutant.label].broken or any(_nearness(subject, aim, mutant) for aim in aims):
+        if first or not kills[mutant.label].broken or any(_share_spoken_of(subject, aim, mutant) for aim in aims):
             _merge(kills, mutant.label, killer.run(item, mutant))
             aims -= set(kills[mutant.label].broken)
     asked = {aim: _nearest(subject, aim, found, kills) for aim in aims}
@@ -155,12 +155,12 @@ def _aims(subject: Subject, action: str) -> set[str]:
 def _nearest(subject: Subject, aim: str, found: list[Mutant], kills: dict[str, Kill]) -> set[str]:
     """The mutants that the solver is asked about for a claim: those nearest to it, and those that drop something."""
     apt = [mutant for mutant in found if not subject.reason(subject.redundant, mutant.label)]
-    order = sorted(apt, key=lambda m: (-_nearness(subject, aim, m), bool(kills[m.label].broken)))
+    order = sorted(apt, key=lambda m: (-_share_spoken_of(subject, aim, m), bool(kills[m.label].broken)))
     dropped = [mutant for mutant in apt if mutant.name.startswith("drops ")]
     return {mutant.label for mutant in [*order[:ASKED], *dropped]}
 
 
-def _nearness(subject: Subject, aim: str, mutant: Mutant) -> float:
+def _share_spoken_of(subject: Subject, aim: str, mutant: Mutant) -> float:
     """Which part of what a mutant changed a claim speaks of; all of it where the claim is well-definedness."""
     spec = subject.spec
     claims = [*spec.invariants, *spec.steps, *spec.ensures(spec.action(mutant.action))]
@@ -207,7 +207,7 @@ def explore_task(where: Where, sizes: dict[str, int]) -> dict[str, Any]:
         faulty = subject.spec.with_body(subject.spec.action(twin.action), twin.function)
         given = any(not isinstance(size, int) for size in sizes.values())
         small = sizes if given else {name: max(2, size - 2) for name, size in sizes.items()}
-        found = Explorer(faulty, small, subject.explore_limit, subject.canonical)
+        found = Explorer(faulty, small, subject.explore_limit, subject.canonical, subject.scenes if given else ())
         broken = found.run(until_broken=True).broken
         control = f"{twin.name}: {broken[0].claim} after {'; '.join(broken[0].trace)}" if broken else ""
     return {
@@ -216,6 +216,7 @@ def explore_task(where: Where, sizes: dict[str, int]) -> dict[str, Any]:
         "checks": seen.checks,
         "complete": seen.complete,
         "wandered": seen.wandered,
+        "met": seen.met,
         "sampled": sampled(subject.spec, subject.spec.state.blank(**nested_sizes(sizes))),
         "enabled": seen.enabled,
         "premises": seen.premises,
@@ -268,7 +269,8 @@ def sources_digest(subject: Subject) -> str:
     functions = [*subject.spec.actions, subject.spec.initializer]
     bodies = [ast.unparse(parse(item.function)) for item in functions]
     bodies += [f"{t.action} {t.fault} {ast.unparse(parse(t.function))}" for t in subject.twins]
-    sizes = repr((subject.mutant_sizes, subject.explore_sizes, subject.explore_limit, sorted(subject.implied.items())))
+    declared = (sorted(subject.implied.items()), sorted(subject.redundant.items()), subject.scenes)
+    sizes = repr((subject.mutant_sizes, subject.explore_sizes, subject.explore_limit, declared))
     own: dict[str, str] = {}
     for name in [subject.spec.module, subject.ref.partition(":")[0], *(t.function.__module__ for t in subject.twins)]:
         _add_sources(name, own)

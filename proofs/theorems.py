@@ -6,7 +6,7 @@ STATEMENTS = {
     "I3": "A free or a transfer ends every former handle; a dead handle never lives again.",
     "I4": "All or nothing: a refused operation changes nothing, and capacity n means that n single steps succeed.",
     "I5": "No new writer while a reader or writer may be in flight; a step reads what it was promised at its call.",
-    "I6": "Only what its owner has written is read or published; what is published has reached the device.",
+    "I6": "Only what its owner has written is read or published; when it is published it has reached the device.",
     "I8": "Moves keep what owners wrote, byte for byte; no mover passes a lease or a closed gate.",
     "I9": "Tables are inverse; a mapping lives as long as its binding; one owner per id space; the tables cover it.",
     "I10": "Credit is realisable: what a neighbour is told that it can have can be given up. (Admission is not here.)",

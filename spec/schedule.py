@@ -391,13 +391,14 @@ def write_page(pool: Schedule, s: Step, k: SubPool, v: Virtual, stamp: Int) -> N
 
 @action
 def zero(pool: Schedule, s: Step, k: SubPool, page: Page) -> None:
-    """A step does the zeroing of a fresh page that was put off until now."""
+    """A step does the zeroing of a fresh page that was put off until now, before it does anything else to the bytes."""
     require(is_building(pool, s))
     require(pool.all(SubPool).has(k))
     require(pool.all(Page).has(page))
     require(pool.to_zero[k, page])
     require(is_behind_writers(pool, s, k, page))
     require(lies_clear_of_reads(pool, s, k, page))
+    require(lies_clear_of_writes(pool, s, k, page))
     pool.to_zero[k, page] = False
     pool.writes[s] = pool.writes[s].with_((k, page))
     pool.memo_holds[k] = False
@@ -1344,6 +1345,7 @@ def zeroing_is_refused_only_for_a_clash(pool: Schedule, s: Step, k: SubPool, pag
             pool.all(Page).has(page),
             lambda: pool.to_zero[k, page],
             lambda: lies_clear_of_reads(pool, s, k, page),
+            lambda: lies_clear_of_writes(pool, s, k, page),
             lambda: not_(exists(pool.all(Step), lambda t: can_clash(pool, t, s, k, page, False))),
         ),
         lambda: enabled(zero, pool, s, k, page),
@@ -1801,6 +1803,7 @@ def a_queued_zeroing_is_done_once(pre: Schedule, post: Schedule, s: Step, k: Sub
                     post.writer[b] == s,
                     not_(post.stale[b]),
                     not_(pre.reading[s, b]),
+                    not_(pre.writing[s, b]),
                 ),
             ),
         ),

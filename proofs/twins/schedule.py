@@ -490,6 +490,13 @@ def take_hole_queues_no_zeroing(pool: Schedule, k: SubPool, v: Virtual, page: Ch
 
 TWINS: tuple[Twin, ...] = (
     Twin(
+        "sglang#36743",
+        "A hit copies a state that the host, layer by layer on its own stream, has half restored.",
+        "read",
+        read_does_not_await_the_load,
+        ("readers_are_promised_what_their_source_leaves",),
+    ),
+    Twin(
         "sglang#39479",
         "A translation is right when it is made; then compaction moves the page while the copy is under way.",
         "lease_page",
@@ -628,13 +635,6 @@ TWINS: tuple[Twin, ...] = (
         "write_page",
         write_page_overtakes_the_write_back,
         ("no_writer_overtakes_a_reader",),
-    ),
-    Twin(
-        "sglang#36743",
-        "A hit copies a state that the host, layer by layer on its own stream, has half restored.",
-        "read",
-        read_does_not_await_the_load,
-        ("readers_are_promised_what_their_source_leaves",),
     ),
     Twin(
         "vLLM#56734",

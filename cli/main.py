@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import typer
 
-COMMANDS: Final = ("check", "prove", "fuzz", "replay")
+COMMANDS: Final = ("check", "prove", "fuzz", "replay", "bench")
 WRONG_USE: Final = 2
 _INTERRUPTED: Final = 130
 

@@ -1,12 +1,14 @@
 """Corrections of Triton's interpreter, which departs from the device in how it rounds.
 
 Measured of Triton 3.6: `.to(tl.bfloat16)` cuts bits off where the device rounds half to even, and turns some NaNs into
-numbers; a float32 to float16 or bfloat16 subnormal is cut off too; `tl.fma` rounds the product before the sum. Kernels
+numbers; a bfloat16 subnormal becomes zero on its way to float32; `tl.fma` rounds the product before the sum. Kernels
 are written for the device, so the interpreter is corrected, in this process, when one of them is imported under
 TRITON_INTERPRET=1.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,16 +27,15 @@ def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
     See Boldo and Melquiond, Emulation of FMA and correctly rounded sums, IEEE Transactions on Computers 57(4), 2008.
     """
-    product, addend = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)  # the product is exact
-    total = product + addend
-    back = total - product
-    error = (product - (total - back)) + (addend - back)
-    bits = np.atleast_1d(total).copy().view(np.int64)
-    away = np.sign(np.atleast_1d(error)) == np.sign(np.atleast_1d(total))
-    inexact = (np.atleast_1d(error) != 0) & np.isfinite(np.atleast_1d(error)) & (bits & 1 == 0)
-    bits += np.where(inexact, np.where(away, 1, -1), 0)
     with np.errstate(over="ignore", invalid="ignore"):
-        return bits.view(np.float64).reshape(np.shape(total)).astype(np.float32)
+        product, addend = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)  # the product is exact
+        total = np.atleast_1d(product + addend)
+        back = total - product
+        error = (product - (total - back)) + (addend - back)
+        bits = total.copy().view(np.int64)
+        inexact = (error != 0) & np.isfinite(error) & (bits & 1 == 0)
+        bits += np.where(inexact, np.where(np.sign(error) == np.sign(total), 1, -1), 0)
+        return bits.view(np.float64).reshape(np.shape(product)).astype(np.float32)
 
 
 def to_bfloat16(x: np.ndarray) -> np.ndarray:
@@ -48,30 +49,17 @@ def correct() -> None:
     builder = interpreter.InterpreterBuilder
     if getattr(builder, "_poolproof", False):
         return
-    plain_cast, plain_fp_to_fp = builder.cast_impl, builder.create_fp_to_fp
+    plain_cast = builder.cast_impl
 
-    def narrowed(src: interpreter.TensorHandle, dst_type: object) -> interpreter.TensorHandle | None:
-        """A float32 in a narrower format, or None where that is not asked."""
-        if src.dtype.scalar != tl.float32:
-            return None
-        if dst_type.scalar == tl.bfloat16:  # type: ignore[attr-defined]
-            return interpreter.TensorHandle(to_bfloat16(src.data), tl.bfloat16)
-        if dst_type.scalar == tl.float16:  # type: ignore[attr-defined]
-            with np.errstate(over="ignore"):
-                return interpreter.TensorHandle(src.data.astype(np.float16), tl.float16)
-        return None
-
-    def cast_impl(self: object, src: interpreter.TensorHandle, dst_type: object) -> interpreter.TensorHandle:
-        """As on the device."""
-        found = narrowed(src, dst_type)
-        return plain_cast(self, src, dst_type) if found is None else found
-
-    def create_fp_to_fp(
-        self: object, src: interpreter.TensorHandle, dst_type: object, rounding: object
-    ) -> interpreter.TensorHandle:
-        """As on the device."""
-        found = narrowed(src, dst_type)
-        return plain_fp_to_fp(self, src, dst_type, rounding) if found is None else found
+    def cast_impl(self: object, src: interpreter.TensorHandle, dst_type: Any) -> interpreter.TensorHandle:
+        """As on the device: bfloat16 is rounded half to even from float32, and keeps its subnormals on the way back."""
+        start, end = src.dtype.scalar, dst_type.scalar
+        if end == tl.bfloat16 and start in (tl.float32, tl.float64):
+            return interpreter.TensorHandle(to_bfloat16(src.data.astype(np.float32)), tl.bfloat16)
+        if start == tl.bfloat16 and end in (tl.float32, tl.float64):
+            wide = (src.data.astype(np.uint32) << 16).view(np.float32)
+            return interpreter.TensorHandle(wide.astype(np.float64) if end == tl.float64 else wide, end)
+        return plain_cast(self, src, dst_type)
 
     def create_fma(
         self: object, x: interpreter.TensorHandle, y: interpreter.TensorHandle, z: interpreter.TensorHandle
@@ -82,7 +70,6 @@ def correct() -> None:
         return interpreter.TensorHandle(fma(x.data, y.data, z.data), tl.float32)
 
     builder.cast_impl = cast_impl
-    builder.create_fp_to_fp = create_fp_to_fp
     builder.create_fma = create_fma
     builder._poolproof = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -33,24 +33,23 @@ class Prepared:
         if found is None:
             self._first_launch(programs, changing)
             return
-        compiled, rest = found
-        with self._on_device():
-            stream = torch._C._cuda_getCurrentRawStream(self._index or 0)
-            values = [value.data_ptr() if isinstance(value, Tensor) else value for value in changing]
-            handle, packed = compiled.function, compiled.packed_metadata
-            compiled.run(programs, 1, 1, stream, handle, packed, None, None, None, *values, *rest)
+        if self._index is not None and torch._C._cuda_getDevice() != self._index:
+            with torch.cuda.device(self._index):
+                self._launch_again(*found, programs, changing)
+        else:
+            self._launch_again(*found, programs, changing)
+
+    def _launch_again(self, compiled: Any, rest: tuple[Any, ...], programs: int, changing: tuple[Any, ...]) -> None:
+        stream = torch._C._cuda_getCurrentRawStream(self._index or 0)
+        values = [value.data_ptr() if isinstance(value, Tensor) else value for value in changing]
+        function, packed = compiled.function, compiled.packed_metadata
+        compiled.run(programs, 1, 1, stream, function, packed, None, None, None, *values, *rest)
 
     def _first_launch(self, programs: int, changing: tuple[Any, ...]) -> None:
         """Launch through Triton, which compiles; keep what later launches need, addresses in place of tensors."""
-        with self._on_device():
+        with nullcontext() if self._index is None else torch.cuda.device(self._index):
             compiled = self.kernel[(programs,)](*changing, *self.fixed, **self.options)
         if not interpreter.is_on():
             names = self.kernel.arg_names[len(changing) + len(self.fixed) :]
             fixed = (value.data_ptr() if isinstance(value, Tensor) else value for value in self.fixed)
             self._compiled[tuple(map(type, changing))] = compiled, (*fixed, *(self.options[name] for name in names))
-
-    def _on_device(self) -> AbstractContextManager[Any]:
-        """A context in which the tensors' device is the current one."""
-        if self._index is None or torch.cuda.current_device() == self._index:
-            return nullcontext()
-        return torch.cuda.device(self._index)

@@ -22,7 +22,7 @@ def slot_list(slots: Slots, device: torch.device, what: str) -> Tensor:
     if isinstance(slots, Tensor):
         found = slots
         if found.device.type not in ("cpu", device.type):
-            raise ValueError(f"{what} is on {found.device}, the state on {device}: move it there first")
+            raise ValueError(f"{what} are on {found.device}, the state on {device}: move it there first")
     else:
         found = torch.from_numpy(np.array(slots, ndmin=0))
     if found.dtype.is_floating_point or found.dtype.is_complex or found.dtype == torch.bool:
@@ -31,7 +31,9 @@ def slot_list(slots: Slots, device: torch.device, what: str) -> Tensor:
         found = found.to(torch.int64)
     if found.dim() > 1:
         raise ValueError(f"{what} must have no or one axis, not the shape {tuple(found.shape)}")
-    return found.reshape(-1).to(device=device, dtype=torch.int64, non_blocking=True)
+    if found.device != device:
+        found = found.clone()  # the copy below may run after the caller has changed a pinned list of his own
+    return found.reshape(-1).to(device=device, dtype=torch.int64, non_blocking=True).contiguous()
 
 
 def slot_pair(sources: Slots, targets: Slots, device: torch.device) -> tuple[int, int] | tuple[Tensor, Tensor]:

@@ -204,6 +204,7 @@ class Explorer:
             if count % WANDER_AGAIN == 0:
                 begun = count // WANDER_AGAIN
                 key, state = bases[begun] if begun <= len(self.scenes) else draw.choice(bases)
+                self._try(wanted, state, key)
             for item in some_actions(self.spec, taken, draw):
                 choices = list(self._allowed(item, state, key))
                 if choices:
@@ -211,9 +212,13 @@ class Explorer:
                     taken[item.name] += 1
                     break
             self.result.wandered += 1
-            for item in wanted:
-                for arguments in list(self._allowed(item, state, key))[:WANTED]:
-                    self._walk_on(item, state, key, arguments)
+            self._try(wanted, state, key)
+
+    def _try(self, wanted: list[Item], state: State, key: Any) -> None:
+        """Try actions of which something is still missing, without leaving the state."""
+        for item in wanted:
+            for arguments in list(self._allowed(item, state, key))[:WANTED]:
+                self._walk_on(item, state, key, arguments)
 
     def _end_of(self, scene: Scene, key: Any, state: State) -> tuple[Any, State]:
         """The state in which a scene ends, with its key.

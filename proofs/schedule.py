@@ -71,6 +71,14 @@ COMES_BACK = (("let_go", 2, 1), ("take_back", 2, 6), ("take_hole", 2, 1, 6))
 A_PAGE_COMES_BACK_TO_ITS_READER = (*A_ZEROED_PAGE, ("read", 0, 2, 1), *COMES_BACK)
 A_PAGE_COMES_BACK_TO_ITS_WRITER = (*A_ZEROED_PAGE, ("write_page", 0, 2, 1, 1), *COMES_BACK)
 
+A_HOLE_CAN_BE_FILLED = (
+    ("take_frontier", 0, 1, 2),
+    ("take_frontier", 0, 2, 3),
+    ("let_go", 0, 1),
+    ("take_back", 0, 2),
+    ("begin", 0, 0),
+)
+A_ZEROING_IS_NOT_AT_HOME = (("take_frontier", 2, 1, 6), ("begin", 0, 0), ("begin", 1, 1))
 A_PAGE_IS_WRITTEN_FROM_AWAY = (
     ("take_frontier", 0, 1, 2),
     ("take_frontier", 0, 2, 3),
@@ -238,10 +246,12 @@ SUBJECT = Subject(
     twins=TWINS,
     mutant_sizes=(SMALL, THREE_STEPS),
     explore_sizes=(FLOATING,),
-    explore_limit=150,
+    explore_limit=80,
     scenes=(
         A_PAGE_COMES_BACK_TO_ITS_READER,
         A_PAGE_COMES_BACK_TO_ITS_WRITER,
+        A_HOLE_CAN_BE_FILLED,
+        A_ZEROING_IS_NOT_AT_HOME,
         A_PAGE_IS_WRITTEN_FROM_AWAY,
         A_PAGE_IS_READ_FROM_AWAY,
     ),
@@ -257,6 +267,7 @@ SUBJECT = Subject(
         "relocate: is_behind_writers without `is_in_flight(pool, t)`": "what is not in flight touches nothing",
         "relocate: is_behind_writers without `pool.stream*": "the step is at home",
         "relocate: is_behind_writers without `and_(pool.stream*": "the step is at home",
+        "zero: is_behind_writers without `t != s`": "what the step itself writes is kept out by another guard",
         "zero: is_behind_writers without `pool.writes*": "nobody away from home writes a page to be zeroed",
         "read: drops `require(lies_clear_of_reads*": "a second read is promised the same: no writer comes in between",
         "clear: *pool.version[[]k[]] + 2*": "any step forward tells two versions apart",

@@ -53,6 +53,7 @@ from poolproof.spec.schedule import (
     take_back,
     take_hole,
     touches,
+    wait_for,
     write_padding,
     write_page,
 )
@@ -413,6 +414,17 @@ def write_page_overtakes_the_write_back(pool: Schedule, s: Step, k: SubPool, v: 
     pool.stale.relabel(lambda b: False, where=lambda b: is_in_page(pool.buffer, k, page, b))
 
 
+@variant(wait_for)
+def wait_for_remembers_one_event(pool: Schedule, s: Step, t: Step) -> None:
+    """A step keeps a single event to wait for, and a new one takes the place of the last."""
+    require(pool.all(Step).has(s))
+    require(pool.all(Step).has(t))
+    require(pool.phase[s] == Phase.OPEN)
+    require(pool.phase[t] == Phase.LAUNCHED)
+    require(pool.ticket[t] < pool.ticket[s])
+    pool.waits.relabel(lambda u, w: w == t, where=lambda u, w: u == s)
+
+
 @variant(read)
 def read_does_not_await_the_load(pool: Schedule, s: Step, k: SubPool, v: Virtual) -> None:
     """A page is copied while the load that fills it, on a stream of its own, is half done."""
@@ -628,6 +640,13 @@ TWINS: tuple[Twin, ...] = (
         "write_page",
         write_page_trusts_the_stream,
         ("earlier_writers_are_ahead_of_the_last",),
+    ),
+    Twin(
+        "tokenspeed#279",
+        "A fence between a write-back and what follows it is gone: here because another one took its place.",
+        "wait_for",
+        wait_for_remembers_one_event,
+        ("readers_are_promised_what_their_source_leaves",),
     ),
     Twin(
         "tokenspeed#279",

@@ -1,0 +1,79 @@
+"""Compile the kernels for a Hopper device, on any machine: a program, run where Triton's interpreter is off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from poolproof.kernels.copy_windows import CopyWindows
+from poolproof.kernels.dequantize_load import DequantizeLoad
+from poolproof.kernels.launch import Prepared
+from poolproof.kernels.quantize_store import QuantizeStore
+
+HOPPER = GPUTarget("cuda", 90, 32)
+POINTERS = {
+    torch.int8: "*i8",
+    torch.int16: "*i16",
+    torch.int32: "*i32",
+    torch.int64: "*i64",
+    torch.float16: "*fp16",
+    torch.bfloat16: "*bf16",
+    torch.float32: "*fp32",
+}
+
+
+def kind(value: Any) -> str:
+    """An argument's type, as Triton's signatures have it."""
+    if value is None:
+        return "constexpr"
+    if isinstance(value, Tensor):
+        return POINTERS[value.dtype]
+    return "i32" if -(2**31) <= value < 2**31 else "i64"
+
+
+def compile_prepared(prepared: Prepared, changing: tuple[Any, ...]) -> None:
+    """What the first launch would compile, but for the specialisation of some numbers."""
+    names = prepared.kernel.arg_names
+    values = dict(zip(names, (*changing, *prepared.fixed), strict=False))
+    options = dict(prepared.options)
+    constants = {name: options.pop(name) for name in names if name in options}
+    signature = {name: "constexpr" if name in constants else kind(values[name]) for name in names}
+    constants |= {name: None for name in names if signature[name] == "constexpr" and name not in constants}
+    source = ASTSource(fn=prepared.kernel, signature=signature, constexprs=constants)
+    triton.compile(source, target=HOPPER, options=options)
+
+
+def codec_launches(dtype: torch.dtype, d_v: int, d_k: int) -> list[Prepared]:
+    """Both directions, for one shape; `lost` with the larger ones."""
+    active = torch.empty((2, 3, 2, d_v, d_k), dtype=dtype)
+    codes, scales = active.to(torch.int8), torch.empty((2, 3, 2, d_k), dtype=dtype)
+    lost = torch.zeros(1, dtype=torch.int32) if d_v > 8 else None
+    return [QuantizeStore(active, codes, scales, lost)._prepared, DequantizeLoad(codes, scales, active)._prepared]
+
+
+def window_launches(dtypes: tuple[torch.dtype, ...]) -> list[Prepared]:
+    """Windows of one dtype to the others."""
+    source = [torch.empty((2, 3, 4, 5), dtype=dtypes[0]) for _ in dtypes]
+    target = [torch.empty((2, 3, 4, 5), dtype=dtype) for dtype in dtypes]
+    return [prepared for _, prepared in CopyWindows(source, target)._launches]
+
+
+def main() -> None:
+    """Compile all: full tiles with slots as numbers, masked ones with lists of slots. The count goes to the output."""
+    formats = (torch.bfloat16, torch.float16, torch.float32)
+    slots, count = torch.zeros(2, dtype=torch.int64), 0
+    for d_v, d_k, changing in ((16, 128, (1, 1, 1)), (5, 7, (slots, slots, 2))):
+        launches = [prepared for dtype in formats for prepared in codec_launches(dtype, d_v, d_k)]
+        for prepared in launches + window_launches(formats) + window_launches(formats[::-1]):
+            compile_prepared(prepared, changing)
+            count += 1
+    print("compiled", count)
+
+
+if __name__ == "__main__":
+    main()

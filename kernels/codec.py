@@ -71,11 +71,11 @@ def dequantize(codes: Tensor, scale: Tensor) -> Tensor:
         scale: the storage format, (..., d_k).
 
     Returns:
-        (..., d_v, d_k) in the scale's dtype: saturate(round(q * scale)), and NaN where the scale is NaN.
+        (..., d_v, d_k) in the scale's dtype: saturate(round(q * scale)), and NaN where the scale is not finite.
     """
     bits = BITS[scale.dtype]
     largest = torch.finfo(scale.dtype).max
-    lost = scale.isnan()
+    lost = ~scale.isfinite()
     wide = codes.double() * torch.where(lost, 0, scale).double().unsqueeze(-2)
     loaded = wide.to(scale.dtype).clamp(-largest, largest)
     return torch.where(lost.unsqueeze(-2), NAN_BITS[scale.dtype], loaded.view(bits)).view(scale.dtype)

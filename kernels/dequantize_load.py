@@ -137,7 +137,9 @@ def _load(
     from_slot = slot_at(source, nth)
     first = scales_ptr + layer * s_layer + from_slot * s_slot + head * s_head
     scale_bits = tl.load(first + column.to(tl.int64) * s_column, mask=channels)
-    lost = scale_bits > tl.full(scale_bits.shape, LARGEST, scale_bits.dtype)
+    sign_off = 0x7FFFFFFF if FORMAT == 2 else 0x7FFF
+    magnitude = scale_bits & tl.full(scale_bits.shape, sign_off, scale_bits.dtype)
+    lost = magnitude > tl.full(scale_bits.shape, LARGEST, scale_bits.dtype)
     first = codes_ptr + layer * c_layer + from_slot * c_slot + head * c_head
     code = tl.load(first + row * c_row + column[None, :] * c_column, mask=inside)
     bits = _saturated_bits(code.to(tl.float32) * number(scale_bits, FORMAT)[None, :], FORMAT)

@@ -27,6 +27,10 @@ RECIPROCAL_ERROR = z3.Q(1, 2**24)
 """Half a unit in the last place of float32, relative to a normal number."""
 
 
+LEAST_NORMAL = z3.Q(1, 2**126)
+"""The least normal number of float32."""
+
+
 def real(value: Fraction | int) -> Any:
     """A fraction as a term."""
     return z3.Q(Fraction(value).numerator, Fraction(value).denominator)
@@ -63,9 +67,10 @@ class Reals:
         return z3.If(a >= b, a, b)
 
     def reciprocal(self, value: Any) -> Any:
-        """Within half a unit in the last place of float32, of a value whose reciprocal is normal there."""
+        """Within half a unit in the last place of float32, where value and reciprocal are normal numbers there."""
         found = self._fresh("reciprocal")
-        self.facts += [found > 0, found * value <= 1 + RECIPROCAL_ERROR, found * value >= 1 - RECIPROCAL_ERROR]
+        near = [found > 0, found * value <= 1 + RECIPROCAL_ERROR, found * value >= 1 - RECIPROCAL_ERROR]
+        self.facts.append(z3.Implies(z3.And(value >= LEAST_NORMAL, value <= 1 / LEAST_NORMAL), z3.And(near)))
         return found
 
     def integer(self, value: Any) -> Any:
@@ -74,23 +79,26 @@ class Reals:
         self.facts += [found - value <= HALF, value - found <= HALF, self._integer(-value) == -found]
         return z3.ToReal(found)
 
-    def saturated(self, value: Any) -> Any:
-        """The nearest number of the format, no larger than the largest; one function, odd, and in order."""
+    def nearest(self, value: Any) -> Any:
+        """The nearest number of the format, if exponents had no upper end; one function, odd, and in order."""
         found = self._stored(value)
-        largest, least = real(self.storage.largest), real(self.storage.least)
-        off = real(Fraction(2) ** -self.storage.precision) * z3.Abs(value) + least / 2
+        off = real(Fraction(2) ** -self.storage.precision) * z3.Abs(value) + real(self.storage.least) / 2
         self.facts += [
-            z3.Abs(found) <= largest,
-            z3.Implies(z3.Abs(value) <= largest, z3.Abs(found - value) <= off),
-            z3.Implies(value > largest, found == largest),
-            z3.Implies(value < -largest, found == -largest),
+            z3.Abs(found - value) <= off,
             z3.Implies(value == 0, found == 0),
             self._stored(-value) == -found,
         ]
         for other, stored in self._rounded:
             self.facts += [z3.Implies(value <= other, found <= stored), z3.Implies(other <= value, stored <= found)]
+        largest = real(self.storage.largest)
+        self.facts += [z3.Implies(value <= largest, found <= largest), z3.Implies(value >= largest, found >= largest)]
         self._rounded.append((value, found))
         return found
+
+    def clamped(self, value: Any) -> Any:
+        """The value, cut to the range of the format."""
+        largest = real(self.storage.largest)
+        return z3.If(value > largest, largest, z3.If(value < -largest, -largest, value))
 
 
 class Truncating(Reals):
@@ -125,7 +133,7 @@ class HalfUp(Reals):
 class Unordered(Reals):
     """A fault: what is rounded twice may go two ways, on loading."""
 
-    def saturated(self, value: Any) -> Any:
+    def nearest(self, value: Any) -> Any:
         """Something within a unit of the value."""
         found = self._fresh("either")
         self.facts += [z3.Abs(found - value) <= real(Fraction(2) ** -self.storage.precision) * z3.Abs(value)]
@@ -135,7 +143,7 @@ class Unordered(Reals):
 class Overflowing(Reals):
     """A fault: what is larger than the largest number is left as it comes."""
 
-    def saturated(self, value: Any) -> Any:
+    def clamped(self, value: Any) -> Any:
         """The value itself."""
         return value
 
@@ -150,12 +158,12 @@ class Loose(Reals):
         return z3.ToReal(found)
 
 
-class NoLeastScale(Reals):
-    """A fault: a channel of zeros has the scale zero."""
+class TinyLeastScale(Reals):
+    """A fault: the least scale is the least positive number of float32, which has no reciprocal there."""
 
     def least_scale(self) -> Any:
-        """None."""
-        return z3.RealVal(0)
+        """2**-149."""
+        return z3.Q(1, 2**149)
 
 
 class AllCodes(Reals):
@@ -214,9 +222,9 @@ def zeros_stay(case: Stored) -> Any:
 
 
 def scales_are_finite(case: Stored) -> Any:
-    """A scale is positive, finite, no less than the least one, and so is its reciprocal in float32."""
+    """A scale is finite, and it and its reciprocal are normal numbers of float32."""
     scale = _scale(case)
-    return z3.And(scale > 0, scale >= case.n.least_scale(), scale <= real(case.n.storage.largest))
+    return z3.And(scale >= LEAST_NORMAL, scale <= 1 / LEAST_NORMAL, scale <= real(case.n.storage.largest))
 
 
 def finite_comes_back_finite(case: Stored) -> Any:
@@ -287,7 +295,7 @@ def _code(n: Reals, x: Any, reciprocal: Any) -> Any:
 CLAIMS: tuple[tuple[Callable[[Stored], Any], type[Reals]], ...] = (
     (codes_fit, AllCodes),
     (zeros_stay, Loose),
-    (scales_are_finite, NoLeastScale),
+    (scales_are_finite, TinyLeastScale),
     (finite_comes_back_finite, Overflowing),
     (the_code_is_near, Truncating),
     (what_is_loaded_is_near, Truncating),

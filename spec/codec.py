@@ -10,7 +10,7 @@ which has the state's own storage format:
 `round_up` rounds towards infinity in the storage format, so that no |x| / scale exceeds 127, and no finite state comes
 back infinite. `least_scale` is the least normal number of float32, or the least positive number of the format where
 that is larger: its reciprocal is finite and normal in float32. A channel that holds a NaN or an infinity is stored with
-the scale NaN and zeros, and comes back as NaN throughout.
+the scale NaN and zeros, and comes back as NaN throughout, as does a scale that is not finite, whatever its sign.
 
 The reciprocal form was chosen over `round_half_even(x / scale)`: one fused multiply-add with 1.5 * 2**23 multiplies,
 rounds once and leaves q in the low byte. The two differ only next to ties.
@@ -106,8 +106,11 @@ class Arithmetic(Protocol):
     def integer(self, value: Any) -> Any:
         """The nearest integer, half to even."""
 
-    def saturated(self, value: Any) -> Any:
-        """Rounded half to even in the storage format, and no larger in magnitude than its largest number."""
+    def nearest(self, value: Any) -> Any:
+        """Rounded half to even in the storage format, as if its exponents had no upper end."""
+
+    def clamped(self, value: Any) -> Any:
+        """The value, or the largest number of the format with its sign where that is smaller in magnitude."""
 
 
 def scale_of(n: Arithmetic, amax: Any) -> Any:
@@ -122,7 +125,7 @@ def quantized(n: Arithmetic, x: Any, scale: Any) -> Any:
 
 def dequantized(n: Arithmetic, q: Any, scale: Any) -> Any:
     """What one code is loaded as."""
-    return n.saturated(q * scale)
+    return n.clamped(n.nearest(q * scale))
 
 
 class Exact:
@@ -151,10 +154,13 @@ class Exact:
         """The nearest integer, half to even."""
         return Fraction(round(value))
 
-    def saturated(self, value: Fraction) -> Fraction:
-        """Rounded half to even, and no larger in magnitude than the format's largest number."""
-        rounded = self.storage.nearest(value)
-        return max(-self.storage.largest, min(rounded, self.storage.largest))
+    def nearest(self, value: Fraction) -> Fraction:
+        """Rounded half to even, as if exponents had no upper end."""
+        return self.storage.nearest(value)
+
+    def clamped(self, value: Fraction) -> Fraction:
+        """No larger in magnitude than the format's largest number."""
+        return max(-self.storage.largest, min(value, self.storage.largest))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from pools import LAYOUTS, Pools
 
-from poolproof.kernels.codec import dequantize, quantize
+from poolproof.kernels.codec import BITS, NAN_BITS, dequantize, quantize
 from poolproof.kernels.dequantize_load import DequantizeLoad, dequantize_load, dequantize_load_reference
 from poolproof.kernels.layout import KernelArgumentError, is_wide
 from poolproof.kernels.quantize_store import QuantizeStore, quantize_store, quantize_store_reference
@@ -203,6 +203,18 @@ def test_the_same_pools_serve_many_calls(device: torch.device) -> None:
         if len(sources) == 1:
             load(targets[0], sources[0])
         assert found.same_bytes(expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+def test_a_scale_that_is_not_finite_is_loaded_as_the_one_nan(dtype: torch.dtype, device: torch.device) -> None:
+    bits = BITS[dtype]
+    scale = torch.tensor([float("inf"), -float("inf"), float("nan"), -float("nan")], dtype=dtype, device=device)
+    codes = torch.tensor([-128, -127, 0, 1, 127], dtype=torch.int8, device=device)
+    codes = codes[:, None].expand(5, 4).contiguous()[None, None, None]
+    active = torch.zeros(codes.shape, dtype=dtype, device=device)
+    for load in (dequantize_load, lambda *given: dequantize_load_reference(*given[:3], 0, 0)):
+        load(codes, scale[None, None, None], active.zero_(), 0, 0)
+        assert (active.view(bits) == NAN_BITS[dtype]).all()
 
 
 def test_the_references_of_the_launchers_agree() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+pytestmark = pytest.mark.timeout(1500)  # all proofs and their controls, beside other tests
 
 
 @pytest.mark.usefixtures("whole_run")

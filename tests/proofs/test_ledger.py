@@ -13,6 +13,9 @@ from poolproof.proofs.results import Report
 from poolproof.proofs.subject import SHIPPED
 
 
+pytestmark = pytest.mark.timeout(1500)  # all proofs and their controls, beside other tests
+
+
 @pytest.fixture(scope="module")
 def report(whole_run: None) -> Report:
     """A whole run of the shipped proofs."""
@@ -21,9 +24,11 @@ def report(whole_run: None) -> Report:
 
 def test_everything_that_ships_is_proved(report: Report) -> None:
     assert report.failures == []
-    assert {r.grade for r in report.obligations if r.kind != "explore"} == {"PROVED"}
+    assert {r.grade for r in report.obligations if r.kind not in ("explore", "cases")} == {"PROVED"}
+    assert {r.grade for r in report.obligations if r.kind == "cases"} == {"EXHAUSTED"}
     explored = {(r.module, r.grade) for r in report.obligations if r.kind == "explore"}
-    assert explored == {(name, "EXHAUSTED") for name in SHIPPED}
+    too_large = {"schedule"}
+    assert explored == {(name, "EXPLORED" if name in too_large else "EXHAUSTED") for name in SHIPPED}
 
 
 def test_every_claim_has_a_witness_and_a_twin(report: Report) -> None:

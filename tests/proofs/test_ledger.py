@@ -12,7 +12,6 @@ from poolproof.proofs.prove import Options, prove
 from poolproof.proofs.results import Report
 from poolproof.proofs.subject import SHIPPED
 
-
 pytestmark = pytest.mark.timeout(1500)  # all proofs and their controls, beside other tests
 
 

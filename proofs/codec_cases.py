@@ -110,14 +110,18 @@ def bad_codes(storage: Format, code: Code, every: int = 1) -> list[str]:
 
 def past_the_last(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """A fault: the largest elements of a channel have a code more than there are."""
-    return codes(x, scale) + (np.abs(x) > 126.9 * scale) * np.sign(x)
+    more: np.ndarray = (np.abs(x) > 126.9 * scale) * np.sign(x)
+    wrong: np.ndarray = codes(x, scale) + more
+    return wrong
 
 
 def late_after_a_tie(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """A fault: what is just above an even tie is still rounded down."""
     q = codes(x, scale)
     over = np.abs(x) - (np.abs(q) - 0.5) * scale
-    return q - ((over > 0) & (over < scale * 2.0**-4) & (np.abs(q) % 2 == 1)) * np.sign(x)
+    late: np.ndarray = ((over > 0) & (over < scale * 2.0**-4) & (np.abs(q) % 2 == 1)) * np.sign(x)
+    wrong: np.ndarray = q - late
+    return wrong
 
 
 FAULTS = (truncated, past_the_last, late_after_a_tie)

@@ -260,7 +260,7 @@ def test_a_scene_that_is_refused_is_an_error(make: Make, scene: explore.Scene, s
 
 def test_a_run_says_how_far_it_wandered_and_walks_its_scenes(run: Run) -> None:
     limited = planted("explore_limit=200", "explore_limit=1")
-    assert " random steps beyond them for witnesses" in explored(run(limited, only=ONLY_TAKE)).doc
+    assert " random steps and " in explored(run(limited, only=ONLY_TAKE)).doc
     assert "random steps" not in explored(run(LOCKERS, only=ONLY_TAKE)).doc
     scene = planted("explore_limit=200", 'explore_limit=1, scenes=((("leave", 0, 0),),)')
     with pytest.raises(SpecError, match=r"a scene says leave\(0, 0\)"):

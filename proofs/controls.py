@@ -267,7 +267,7 @@ def walk(spec: Specification[Any], sizes: dict[str, Any], wanted: Item) -> list[
     """Different reachable states of an instance, on random walks of a few steps each from the initial state.
 
     They are the first ones met, those in which an action is enabled, and neighbours of those in which one of its guards
-    refuses. Of three actions drawn the one that was taken less often goes first, so that rare ones are met.
+    refuses. Of some actions drawn the one that was taken less often goes first, so that rare ones are met.
     """
     draw = random.Random(0)
     first = spec.state.blank(**nested_sizes(sizes))

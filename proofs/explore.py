@@ -181,10 +181,10 @@ class Explorer:
             if check:
                 self._check_state(state, key)
         if check and not result.complete:
-            self._wander(start, first)
+            self._wander(start, first, until_broken)
         return result
 
-    def _wander(self, start: Any, first: State) -> None:
+    def _wander(self, start: Any, first: State, until_broken: bool) -> None:
         """Walk at random, deeper than the limit on states lets the search go, for what was not witnessed yet.
 
         Walks are short, and begin where an earlier one met something new.
@@ -195,6 +195,8 @@ class Explorer:
         key, state, known = start, first, -1
         wanted: list[Item] = []
         for count in range(WANDER):
+            if until_broken and self.result.broken:
+                return
             if self._witnessed() > known:
                 known = self._witnessed()
                 wanted = self._wanted()
@@ -251,14 +253,10 @@ class Explorer:
 
     def _walk_on(self, item: Item, state: State, key: Any, arguments: tuple[Any, ...]) -> tuple[Any, State]:
         """Take one step of a walk, and check it; what it leads to, with its key."""
-        after, label = state.copy(), show_call(item.name, item.parameters, arguments)
-        try:
-            item.effects(after, *arguments)
-        except IllDefined:
-            self._report(f"{item.name}/is_well_defined", key, label, state)
+        label = show_call(item.name, item.parameters, arguments)
+        after = self._after(item, state, key, arguments, label)
+        if after is None:
             return key, state
-        if item.name not in self.result.enabled:
-            self.result.enabled[item.name] = [*self.trace_to(key), label]
         self._check_step(item, state, after, arguments, key, label)
         found = self.key_of(after)
         if found not in self.parents:
@@ -275,15 +273,11 @@ class Explorer:
         """The new states that one action leads to, each with its key."""
         self._allowed_now[item.name] = list(self._allowed(item, state, key))
         for arguments in self._allowed_now[item.name]:
-            after, label = state.copy(), show_call(item.name, item.parameters, arguments)
-            try:
-                item.effects(after, *arguments)
-            except IllDefined:
-                self._report(f"{item.name}/is_well_defined", key, label, state)
+            label = show_call(item.name, item.parameters, arguments)
+            after = self._after(item, state, key, arguments, label)
+            if after is None:
                 continue
             self.result.steps += 1
-            if item.name not in self.result.enabled:
-                self.result.enabled[item.name] = [*self.trace_to(key), label]
             found = self.key_of(after)
             is_new, every = found not in self.parents, self.result.steps <= EVERY_STEP
             if check and (is_new or every):
@@ -297,6 +291,18 @@ class Explorer:
                 continue
             self.parents[found] = (key, label)
             yield found, after
+
+    def _after(self, item: Item, state: State, key: Any, arguments: tuple[Any, ...], label: str) -> State | None:
+        """The state after a step that is allowed; None, and reported, where its effects are ill defined."""
+        after = state.copy()
+        try:
+            item.effects(after, *arguments)
+        except IllDefined:
+            self._report(f"{item.name}/is_well_defined", key, label, state)
+            return None
+        if item.name not in self.result.enabled:
+            self.result.enabled[item.name] = [*self.trace_to(key), label]
+        return after
 
     def _allowed(self, item: Item, state: State, key: Any) -> Iterator[tuple[Any, ...]]:
         """The arguments with which an action is enabled; refusals, and reads outside a table, are noted."""

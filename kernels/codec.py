@@ -24,6 +24,17 @@ NAN_BITS = {torch.bfloat16: 0x7FC0, torch.float16: 0x7E00, torch.float32: 0x7FC0
 """The one NaN that is ever stored or loaded."""
 
 
+def bits_of(dtype: torch.dtype) -> torch.dtype:
+    """The integers as wide as a storage format.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if dtype not in BITS:
+        raise TypeError(f"states and scales are bfloat16, float16 or float32, not {dtype}")
+    return BITS[dtype]
+
+
 def scale_of(amax: Tensor) -> Tensor:
     """The scale of channels by their largest magnitudes.
 
@@ -32,8 +43,11 @@ def scale_of(amax: Tensor) -> Tensor:
 
     Returns:
         max(round_up(amax / 127), least scale), shape and dtype of `amax`.
+
+    Raises:
+        TypeError: no storage format.
     """
-    bits = BITS[amax.dtype]
+    bits = bits_of(amax.dtype)
     near = (amax.double() / LARGEST_CODE).to(amax.dtype)
     too_low = near.double() * LARGEST_CODE < amax.double()
     up = (near.view(bits) + too_low.to(bits)).clamp(min=LEAST_SCALE_BITS[amax.dtype])
@@ -49,8 +63,11 @@ def quantize(state: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         Codes, int8, (..., d_v, d_k), and scales, the state's dtype, (..., d_k). A channel that is not finite has zeros
         and the scale NaN.
+
+    Raises:
+        TypeError: no storage format.
     """
-    bits = BITS[state.dtype]
+    bits = bits_of(state.dtype)
     if state.shape[-2] == 0:
         amax = state.new_zeros((*state.shape[:-2], state.shape[-1])).view(bits)
     else:
@@ -72,8 +89,11 @@ def dequantize(codes: Tensor, scale: Tensor) -> Tensor:
 
     Returns:
         (..., d_v, d_k) in the scale's dtype: saturate(round(q * scale)), and NaN where the scale is not finite.
+
+    Raises:
+        TypeError: the scale has no storage format.
     """
-    bits = BITS[scale.dtype]
+    bits = bits_of(scale.dtype)
     largest = torch.finfo(scale.dtype).max
     lost = ~scale.isfinite()
     wide = codes.double() * torch.where(lost, 0, scale).double().unsqueeze(-2)

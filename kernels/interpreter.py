@@ -16,10 +16,13 @@ from triton import knobs
 from triton import language as tl
 from triton.runtime import interpreter
 
+_ON = bool(knobs.runtime.interpret)
+"""As kernels find it when they are defined; a change of the variable afterwards changes none of them."""
+
 
 def is_on() -> bool:
     """Do kernels run in the interpreter in this process?"""
-    return bool(knobs.runtime.interpret)
+    return _ON
 
 
 def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:

@@ -6,9 +6,18 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
+import triton
 from torch import Tensor
 
 from poolproof.kernels import interpreter
+
+KNOWN = ("3.6",)
+"""The Triton versions whose compiled kernels are launched directly; with others every launch goes through Triton."""
+
+
+def is_known(version: str) -> bool:
+    """Is this a Triton version whose launcher was tried?"""
+    return ".".join(version.split(".")[:2]) in KNOWN
 
 
 class Prepared:
@@ -25,7 +34,7 @@ class Prepared:
         first = next(value for value in fixed if isinstance(value, Tensor))
         self._index = first.device.index if first.device.type == "cuda" else None
         self.options = options
-        self._compiled: dict[tuple[type, ...], tuple[Any, tuple[Any, ...]]] = {}
+        self._compiled: dict[tuple[type, ...], tuple[Any, ...]] = {}
 
     def launch(self, programs: int, *changing: Any) -> None:
         """Launch on the current stream of the tensors' device, with so many programs in one axis."""
@@ -39,17 +48,20 @@ class Prepared:
         else:
             self._launch_again(*found, programs, changing)
 
-    def _launch_again(self, compiled: Any, rest: tuple[Any, ...], programs: int, changing: tuple[Any, ...]) -> None:
+    def _launch_again(
+        self, run: Any, function: int, packed: Any, rest: tuple[Any, ...], programs: int, changing: tuple[Any, ...]
+    ) -> None:
         stream = torch._C._cuda_getCurrentRawStream(self._index or 0)
         values = [value.data_ptr() if isinstance(value, Tensor) else value for value in changing]
-        function, packed = compiled.function, compiled.packed_metadata
-        compiled.run(programs, 1, 1, stream, function, packed, None, None, None, *values, *rest)
+        run(programs, 1, 1, stream, function, packed, None, None, None, *values, *rest)
 
     def _first_launch(self, programs: int, changing: tuple[Any, ...]) -> None:
         """Launch through Triton, which compiles; keep what later launches need, addresses in place of tensors."""
         with nullcontext() if self._index is None else torch.cuda.device(self._index):
             compiled = self.kernel[(programs,)](*changing, *self.fixed, **self.options)
-        if not interpreter.is_on():
+        if not interpreter.is_on() and is_known(triton.__version__):
             names = self.kernel.arg_names[len(changing) + len(self.fixed) :]
             fixed = (value.data_ptr() if isinstance(value, Tensor) else value for value in self.fixed)
-            self._compiled[tuple(map(type, changing))] = compiled, (*fixed, *(self.options[name] for name in names))
+            rest = (*fixed, *(self.options[name] for name in names))
+            kept = (compiled.run, compiled.function, compiled.packed_metadata, rest)
+            self._compiled[tuple(map(type, changing))] = kept

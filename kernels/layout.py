@@ -42,6 +42,8 @@ def check_states(active: Tensor, codes: Tensor, scales: Tensor, lost: Tensor | N
         raise KernelArgumentError(f"codes are int8, not {codes.dtype}")
     if scales.dtype != active.dtype:
         raise KernelArgumentError(f"scales have the state's dtype {active.dtype}, not {scales.dtype}")
+    if any(tensor.requires_grad for tensor in (active, codes, scales)):
+        raise KernelArgumentError("pools take no part in autograd: make them without requires_grad")
     if len({active.device, codes.device, scales.device}) > 1:
         raise KernelArgumentError(f"states are on {active.device}, codes on {codes.device}, scales on {scales.device}")
     if lost is not None and (lost.dtype, lost.numel(), lost.device) != (torch.int32, 1, active.device):
@@ -59,7 +61,7 @@ class Tile:
     """How much of a head one program takes.
 
     Attributes:
-        rows: of d_v, a power of two; 0 stands for all of them.
+        rows: of d_v, a power of two.
         columns: k-channels, a power of two.
         warps: that share them.
         registers: that a thread may have; fewer let more programs run side by side.
@@ -73,11 +75,15 @@ class Tile:
     def within(self, rows: int, columns: int) -> Tile:
         """This tile, no larger than it takes for a head of so many rows and k-channels."""
         height, width = triton.next_power_of_2(max(rows, 1)), triton.next_power_of_2(max(columns, 1))
-        return replace(self, rows=min(self.rows or height, height), columns=min(self.columns, width))
+        return replace(self, rows=min(self.rows, height), columns=min(self.columns, width))
 
-    def count(self, rows: int, columns: int) -> int:
-        """How many tiles a head takes."""
-        return -(-rows // self.rows) * -(-columns // self.columns)
+    def parts(self, rows: int) -> int:
+        """How many tiles the rows of a head take."""
+        return -(-max(rows, 1) // self.rows)
+
+    def blocks(self, columns: int) -> int:
+        """How many tiles the k-channels of a head take."""
+        return -(-columns // self.columns)
 
     def is_whole(self, rows: int, columns: int) -> bool:
         """Is every tile of such a head full, so that nothing need be masked?"""
@@ -88,6 +94,26 @@ class Tile:
         """How the kernel is compiled for it."""
         limit = {} if self.registers is None else {"maxnreg": self.registers}
         return {"ROWS": self.rows, "COLUMNS": self.columns, "num_warps": self.warps, **limit}
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The fastest of the tiles that were measured on an H200.
+
+    Attributes:
+        full: for heads that are whole tiles; the first with enough rows serves, or the last.
+        ragged: for all others: the fewer elements of a tile are beyond the head, the better.
+    """
+
+    full: tuple[Tile, ...]
+    ragged: Tile
+
+    def of(self, rows: int, columns: int) -> Tile:
+        """The tile for heads of so many rows and k-channels."""
+        full = next((tile for tile in self.full if tile.rows >= rows), self.full[-1]).within(rows, columns)
+        if full.is_whole(rows, columns):
+            return full
+        return self.ragged.within(rows, columns)
 
 
 # Triton compiles what follows a `return` even where a constexpr condition holds, so each function below returns once.
@@ -122,3 +148,9 @@ def slot_at(slots, nth):
     else:
         slot = slots.to(tl.int64)
     return slot
+
+
+@triton.jit
+def is_outside(slot, count):
+    """Has a pool of so many slots none of this number?"""
+    return (slot < 0) | (slot >= count)

@@ -7,21 +7,22 @@ import triton
 from torch import Tensor
 from triton import language as tl
 
-from poolproof.kernels import interpreter
 from poolproof.kernels.codec import BITS, LARGEST_BITS, LEAST_SCALE_BITS, NAN_BITS, quantize
 from poolproof.kernels.launch import Prepared
-from poolproof.kernels.layout import FORMATS, Tile, check_states, is_wide, number, place, slot_at
-from poolproof.kernels.slots import Slots, count_of, slot_pair
+from poolproof.kernels.layout import FORMATS, Tile, Tiles, check_states, is_outside, is_wide, number, place, slot_at
+from poolproof.kernels.slot_copy import SlotCopy
+from poolproof.kernels.slots import Slots
 
+NARROW = Tiles((Tile(64, 128, 1, 255), Tile(128, 64, 2, 128), Tile(256, 64, 4, 128)), Tile(256, 16, 1))
 TILES = {
-    torch.bfloat16: Tile(0, 128, 2, registers=255),
-    torch.float16: Tile(0, 128, 2, registers=255),
-    torch.float32: Tile(0, 64, 2, registers=168),
+    torch.bfloat16: NARROW,
+    torch.float16: NARROW,
+    torch.float32: Tiles((Tile(128, 64, 2, 168), Tile(256, 32, 2, 168)), Tile(256, 16, 1)),
 }
-"""The fastest of those that were measured on an H200, for heads of 128 x 128."""
+"""A program holds all rows of its k-channels, up to 256; of more, each is read twice."""
 
 
-class QuantizeStore:
+class QuantizeStore(SlotCopy):
     """Stores states of one active pool as checkpoints of one checkpoint pool.
 
     `store(sources, targets)` does `codes[:, targets], scales[:, targets] = quantize(active[:, sources])`, in one launch
@@ -41,31 +42,15 @@ class QuantizeStore:
             KernelArgumentError: the tensors do not fit together.
         """
         check_states(active, codes, scales, lost)
+        super().__init__(active.device, (active.shape[1], codes.shape[1]))
         self.active, self.codes, self.scales, self.lost = active, codes, scales, lost
         layers, _, heads, rows, columns = active.shape
-        tile = TILES[active.dtype].within(rows, columns)
-        self._programs = layers * heads * tile.count(max(rows, 1), columns)
-        self._prepared = _prepare(active, codes, scales, lost, tile)
+        tile = TILES[active.dtype].of(rows, columns)
+        each = layers * heads * tile.blocks(columns)
+        self._bind([(each, _prepare(active, codes, scales, lost, tile))] if each else [])
 
-    def __call__(self, sources: Slots, targets: Slots) -> None:
-        """Store slots.
-
-        Args:
-            sources: slots of `active`.
-            targets: as many slots of `codes`, none twice. That slots exist is the caller's to know: nothing is read
-                back from the device.
-
-        Raises:
-            TypeError, ValueError: the slots are no lists of as many integers.
-        """
-        source, target = slot_pair(sources, targets, self.active.device)
-        count = count_of(source)
-        if self._programs * count == 0:
-            return
-        if self.active.device.type == "cuda" or interpreter.is_on():
-            self._prepared.launch(self._programs * count, source, target, count)
-        else:
-            quantize_store_reference(self.active, self.codes, self.scales, source, target, self.lost)
+    def _in_torch(self, source: int | Tensor, target: int | Tensor) -> None:
+        quantize_store_reference(self.active, self.codes, self.scales, source, target, self.lost)
 
 
 def quantize_store(
@@ -97,7 +82,7 @@ def _prepare(active: Tensor, codes: Tensor, scales: Tensor, lost: Tensor | None,
     fixed = (
         *(active.view(bits), codes, scales.view(bits), lost),
         *(*active.stride(), *codes.stride(), *scales.stride()),
-        *(heads, rows, columns, triton.cdiv(columns, tile.columns)),
+        *(active.shape[1], codes.shape[1], heads, rows, columns, tile.blocks(columns)),
     )
     return Prepared(
         _store,
@@ -108,6 +93,7 @@ def _prepare(active: Tensor, codes: Tensor, scales: Tensor, lost: Tensor | None,
         NAN=NAN_BITS[active.dtype],
         WIDE=is_wide(active, (3, 4)) or is_wide(codes, (3, 4)),
         WHOLE=tile.is_whole(rows, columns),
+        PARTS=tile.parts(rows),
         **tile.options,
     )
 
@@ -136,42 +122,88 @@ def _scale_bits(amax_bits, FORMAT: tl.constexpr, LEAST: tl.constexpr):
     return tl.maximum(bits, tl.full(bits.shape, LEAST, bits.dtype))
 
 
-@triton.jit(do_not_specialize=["source", "target", "slots"])
+@triton.jit
+def _rows(part, ROWS: tl.constexpr, WIDE: tl.constexpr):
+    """The rows of d_v in a part."""
+    row = part * ROWS + tl.arange(0, ROWS)[:, None]
+    if WIDE:
+        row = row.to(tl.int64)
+    return row
+
+
+@triton.jit
+def _load_rows(states, row, rows, channels, step, WHOLE: tl.constexpr):
+    """The elements of a tile, zeros where there are none."""
+    if WHOLE:
+        bits = tl.load(states + row * step)
+    else:
+        bits = tl.load(states + row * step, mask=(row < rows) & channels[None, :], other=0)
+    return bits
+
+
+@triton.jit
+def _store_rows(codes, row, rows, channels, step, code, WHOLE: tl.constexpr):
+    """The codes of a tile, where it has elements."""
+    if WHOLE:
+        tl.store(codes + row * step, code)
+    else:
+        tl.store(codes + row * step, code, mask=(row < rows) & channels[None, :])
+
+
+@triton.jit
+def _largest(bits, FORMAT: tl.constexpr):
+    """The bits of the largest magnitude of each column."""
+    sign_off = 0x7FFFFFFF if FORMAT == 2 else 0x7FFF
+    return tl.max(bits & tl.full(bits.shape, sign_off, bits.dtype), axis=0).to(bits.dtype)
+
+
+@triton.jit
+def _codes(bits, finite, reciprocal, FORMAT: tl.constexpr):
+    """x * r + 1.5 * 2**23, rounded once, has round_half_even(x * r) in its low byte."""
+    rounded = tl.fma(number(bits, FORMAT), reciprocal[None, :], 12582912.0)
+    code = rounded.to(tl.int32, bitcast=True).to(tl.int8)
+    return tl.where(finite[None, :], code, tl.zeros_like(code))
+
+
+@triton.jit(do_not_specialize=["source", "target", "slots", "from_slots", "to_slots"])
 def _store(
     source, target, slots,
     active_ptr, codes_ptr, scales_ptr, lost_ptr,
     a_layer, a_slot, a_head, a_row, a_column,
     c_layer, c_slot, c_head, c_row, c_column,
     s_layer, s_slot, s_head, s_column,
-    heads, rows, columns, blocks,
+    from_slots, to_slots, heads, rows, columns, blocks,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, LEAST: tl.constexpr,
-    NAN: tl.constexpr, WIDE: tl.constexpr, WHOLE: tl.constexpr,
+    NAN: tl.constexpr, WIDE: tl.constexpr, WHOLE: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """One program: some k-channels of one head of one layer of one slot."""
+    """One program: some k-channels of one head of one layer of one slot; more than one part of rows is read twice."""
     head, block, nth, layer = place(heads, blocks, slots)
-    row = tl.arange(0, ROWS)[:, None]
+    slot = slot_at(source, nth)
+    to = slot_at(target, nth)
+    if is_outside(slot, from_slots) | is_outside(to, to_slots):
+        return
     column = block * COLUMNS + tl.arange(0, COLUMNS)
-    inside = None if WHOLE else (row < rows) & (column < columns)[None, :]
     channels = None if WHOLE else column < columns
     if WIDE:
-        row = row.to(tl.int64)
         column = column.to(tl.int64)
-    first = active_ptr + layer * a_layer + slot_at(source, nth) * a_slot + head * a_head
-    at = first + row * a_row + column[None, :] * a_column
-    bits = tl.load(at) if WHOLE else tl.load(at, mask=inside, other=0)
-    sign_off = 0x7FFFFFFF if FORMAT == 2 else 0x7FFF
-    amax_bits = tl.max(bits & tl.full(bits.shape, sign_off, bits.dtype), axis=0).to(bits.dtype)
+    states = active_ptr + layer * a_layer + slot * a_slot + head * a_head + column[None, :] * a_column
+    codes = codes_ptr + layer * c_layer + to * c_slot + head * c_head + column[None, :] * c_column
+    row = _rows(0, ROWS, WIDE)
+    bits = _load_rows(states, row, rows, channels, a_row, WHOLE)
+    amax_bits = _largest(bits, FORMAT)
+    for part in range(1, PARTS):
+        further = _load_rows(states, _rows(part, ROWS, WIDE), rows, channels, a_row, WHOLE)
+        amax_bits = tl.maximum(amax_bits, _largest(further, FORMAT))
     finite = amax_bits <= tl.full(amax_bits.shape, LARGEST, amax_bits.dtype)
     scale_bits = _scale_bits(tl.where(finite, amax_bits, tl.zeros_like(amax_bits)), FORMAT, LEAST)
     reciprocal = tl.div_rn(tl.full(scale_bits.shape, 1.0, tl.float32), number(scale_bits, FORMAT))
-    # x * r + 1.5 * 2**23, rounded once, has round_half_even(x * r) in its low byte.
-    rounded = tl.fma(number(bits, FORMAT), reciprocal[None, :], 12582912.0)
-    code = rounded.to(tl.int32, bitcast=True).to(tl.int8)
-    code = tl.where(finite[None, :], code, tl.zeros_like(code))
-    first = codes_ptr + layer * c_layer + slot_at(target, nth) * c_slot + head * c_head
-    tl.store(first + row * c_row + column[None, :] * c_column, code, mask=inside)
+    _store_rows(codes, row, rows, channels, c_row, _codes(bits, finite, reciprocal, FORMAT), WHOLE)
+    for part in range(1, PARTS):
+        more = _rows(part, ROWS, WIDE)
+        further = _load_rows(states, more, rows, channels, a_row, WHOLE)
+        _store_rows(codes, more, rows, channels, c_row, _codes(further, finite, reciprocal, FORMAT), WHOLE)
     stored = tl.where(finite, scale_bits, tl.full(scale_bits.shape, NAN, scale_bits.dtype))
-    first = scales_ptr + layer * s_layer + slot_at(target, nth) * s_slot + head * s_head
+    first = scales_ptr + layer * s_layer + to * s_slot + head * s_head
     tl.store(first + column.to(tl.int64) * s_column, stored, mask=channels)
     if lost_ptr is not None:
         gone = (finite == 0) if WHOLE else (finite == 0) & channels

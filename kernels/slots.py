@@ -1,4 +1,8 @@
-"""Slot numbers as kernels take them: one or many, from the host or the device."""
+"""Slot numbers as kernels take them: one or many, from the host or the device.
+
+Numbers from the host are checked against the pools before anything is launched. Numbers that lie on the device are
+never read back; a kernel leaves a slot alone whose number its pools do not have, so that lists may be padded with -1.
+"""
 
 from __future__ import annotations
 
@@ -11,46 +15,113 @@ from torch import Tensor
 Slots = int | Sequence[int] | np.ndarray | Tensor
 """A slot, or several: an int, a sequence, a numpy array or a tensor of no or one axis, of any integer dtype."""
 
-
-def slot_list(slots: Slots, device: torch.device, what: str) -> Tensor:
-    """The slots as an int64 tensor of one axis on a device. Host numbers are copied there, device numbers never back.
-
-    Raises:
-        TypeError: they are not integers.
-        ValueError: they have more than one axis, or are a tensor on another device.
-    """
-    if isinstance(slots, Tensor):
-        found = slots
-        if found.device.type not in ("cpu", device.type):
-            raise ValueError(f"{what} are on {found.device}, the state on {device}: move it there first")
-    else:
-        found = torch.from_numpy(np.array(slots, ndmin=0))
-    if found.dtype.is_floating_point or found.dtype.is_complex or found.dtype == torch.bool:
-        if found.numel():
-            raise TypeError(f"{what} must be integers, not {found.dtype}")
-        found = found.to(torch.int64)
-    if found.dim() > 1:
-        raise ValueError(f"{what} must have no or one axis, not the shape {tuple(found.shape)}")
-    if found.device != device:
-        found = found.clone()  # the copy below may run after the caller has changed a pinned list of his own
-    return found.reshape(-1).to(device=device, dtype=torch.int64, non_blocking=True).contiguous()
+FIRST = 8
+"""So many offending numbers are listed in a message."""
 
 
-def slot_pair(sources: Slots, targets: Slots, device: torch.device) -> tuple[int, int] | tuple[Tensor, Tensor]:
-    """Sources and targets of as many copies; two numbers from the host stay numbers, which need no copy to a device.
+def host_slots(slots: Slots, count: int, what: str) -> np.ndarray:
+    """Slot numbers from the host as int64, each of them one of `count` slots.
 
     Raises:
         TypeError: they are not integers.
-        ValueError: there are not as many of either, or one of them is no list of slots.
+        ValueError: they have more than one axis, are of unequal lengths, or are no slots of the pool.
     """
-    if type(sources) is int and type(targets) is int:
+    try:
+        found = slots.detach().numpy() if isinstance(slots, Tensor) else np.asarray(slots)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{what} are no list of slot numbers: {error}") from error
+    if found.ndim > 1:
+        raise ValueError(f"{what} must have no or one axis, not the shape {found.shape}")
+    if found.dtype == object and all(isinstance(number, int) for number in found.flat):
+        raise ValueError(f"{what} are 0 to {count - 1}, not {found.flat[0]}")
+    if found.size and not np.issubdtype(found.dtype, np.integer):
+        raise TypeError(f"{what} must be integers, not {found.dtype}: {slots!r}"[:200])
+    outside = found[(found < 0) | (found >= count)] if found.size else found
+    if outside.size:
+        listed = ", ".join(map(str, outside.reshape(-1)[:FIRST])) + (", ..." if outside.size > FIRST else "")
+        raise ValueError(f"{what} are 0 to {count - 1}, not {listed}; drop padding before the call")
+    return found.reshape(-1).astype(np.int64)
+
+
+def device_slots(slots: Tensor, device: torch.device, what: str) -> Tensor:
+    """Slot numbers that lie on the device, as an int64 tensor of one axis without gaps. Nothing is read back.
+
+    Raises:
+        TypeError: they are not integers.
+        ValueError: they have more than one axis, or lie on another device.
+    """
+    if slots.device != device:
+        raise ValueError(f"{what} are on {slots.device}, the pools on {device}: move them there first")
+    if slots.dtype == torch.int64 and slots.dim() == 1 and slots.is_contiguous():
+        return slots
+    if slots.dim() > 1:
+        raise ValueError(f"{what} must have no or one axis, not the shape {tuple(slots.shape)}")
+    if slots.numel() and (slots.dtype.is_floating_point or slots.dtype.is_complex or slots.dtype == torch.bool):
+        raise TypeError(f"{what} must be integers, not {slots.dtype}")
+    return slots.reshape(-1).to(torch.int64).contiguous()
+
+
+def check_targets(source: np.ndarray | Tensor, target: np.ndarray, shared: bool) -> None:
+    """May the copies of a call to targets from the host run side by side?
+
+    Args:
+        source, target: the numbers.
+        shared: both are slots of one pool.
+
+    Raises:
+        ValueError: a target is given twice, or is also the source of another copy.
+    """
+    order = np.sort(target)
+    twice = order[1:][order[1:] == order[:-1]]
+    if twice.size:
+        raise ValueError(f"target slot {twice[0]} is given more than once: give each target once")
+    if shared and isinstance(source, np.ndarray):
+        both = np.intersect1d(source[source != target], target)
+        if both.size:
+            raise ValueError(f"slot {both[0]} is read and written by one call: copy in two calls")
+
+
+def slot_pair(
+    sources: Slots, targets: Slots, device: torch.device, counts: tuple[int, int], shared: bool = False
+) -> tuple[int, int] | tuple[Tensor, Tensor]:
+    """Sources and targets of as many copies, checked. One pair from the host stays numbers, which need no copy.
+
+    Args:
+        sources, targets: the slots.
+        device: where the pools are.
+        counts: how many slots the sources' and the targets' pool have.
+        shared: both are one pool.
+
+    Raises:
+        TypeError: they are not integers.
+        ValueError: there are not as many of either, one of them is no list of slots of its pool, or copies would meet.
+    """
+    if type(sources) is int and type(targets) is int and 0 <= sources < counts[0] and 0 <= targets < counts[1]:
         return sources, targets
-    source, target = slot_list(sources, device, "the source slots"), slot_list(targets, device, "the target slots")
-    if source.numel() != target.numel():
-        raise ValueError(f"{source.numel()} source slots and {target.numel()} target slots: give as many of either")
-    return source, target
+    source = _numbers(sources, device, counts[0], "the source slots")
+    target = _numbers(targets, device, counts[1], "the target slots")
+    if len(source) != len(target):
+        raise ValueError(f"{len(source)} source slots and {len(target)} target slots: give as many of either")
+    if isinstance(target, np.ndarray):
+        check_targets(source, target, shared)
+    if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
+        if len(source) == 1:
+            return int(source[0]), int(target[0])
+        both = torch.from_numpy(np.stack((source, target))).to(device, non_blocking=True)
+        return both[0], both[1]
+    return _on(source, device), _on(target, device)
 
 
 def count_of(slots: int | Tensor) -> int:
     """How many slots there are."""
     return 1 if isinstance(slots, int) else slots.numel()
+
+
+def _numbers(slots: Slots, device: torch.device, count: int, what: str) -> np.ndarray | Tensor:
+    if isinstance(slots, Tensor) and slots.device.type != "cpu":
+        return device_slots(slots, device, what)
+    return host_slots(slots, count, what)
+
+
+def _on(numbers: np.ndarray | Tensor, device: torch.device) -> Tensor:
+    return numbers if isinstance(numbers, Tensor) else torch.from_numpy(numbers).to(device, non_blocking=True)

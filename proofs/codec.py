@@ -1,9 +1,10 @@
 """The proofs of spec/codec.py over real numbers: the definition itself, traced, with rounding as bounded change.
 
 Every rounding of the definition is a function of which only this is assumed: how far it may go, that it keeps order and
-sign, and that it is a function. That floating-point rounding is so is IEEE 754's definition; for bfloat16 and float16
-`proofs/codec_cases.py` runs every maximum besides. What the argument leaves out: NaN and infinity, and that a product
-of codes, elements and reciprocals is taken exactly, which is for the kernels' tests.
+sign, and that it is a function. That floating-point rounding is so is IEEE 754's definition. That loading keeps order
+and sign is little more than this assumption, and all that is shown of it for float32; for bfloat16 and float16
+`proofs/codec_cases.py` runs every maximum, threshold, load and second store. What the argument leaves out: NaN and
+infinity, and that a product of codes, elements and reciprocals is taken exactly, which is for the kernels' tests.
 """
 
 from __future__ import annotations
@@ -258,14 +259,14 @@ def codes_keep_order(case: Stored) -> Any:
 
 
 def loading_keeps_order(case: Stored) -> Any:
-    """p <= q: so are the numbers that they are loaded as, with one scale."""
+    """p <= q: so are the numbers that they are loaded as, with one scale, if rounding keeps order, which is assumed."""
     n, scale = case.n, _scale(case)
     p, q = z3.ToReal(z3.Int("p")), z3.ToReal(z3.Int("q"))
     return z3.Implies(p <= q, codec.dequantized(n, p, scale) <= codec.dequantized(n, q, scale))
 
 
 def signs_are_kept(case: Stored) -> Any:
-    """-x has the code -q, and is loaded as the opposite."""
+    """-x has the code -q, and is loaded as the opposite, if rounding is odd, which is assumed."""
     n, scale = case.n, _scale(case)
     r = n.reciprocal(scale)
     p, q = _code(n, case.x, r), _code(n, -case.x, r)

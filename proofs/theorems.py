@@ -15,7 +15,8 @@ STATEMENTS = {
     "I13": "A release gives up exactly what was acquired, and only by whoever acquired it.",
     "I14": "Bytes of distinct owners never overlap, frontiers never cross, and all agree which bytes an id means.",
     "I15": "Where zeroing is promised, a fresh page never shows an earlier tenant's bytes.",
-    "I18": "The codec: finite comes back finite, codes fit and are near, in order and odd; zeros stay zero.",
+    "I18": "The codec: finite comes back finite, codes fit and are near, in order and odd; zeros stay zero. "
+    "bfloat16 and float16: every case, storing and loading; float32: over the reals.",
     "I20": "What can be bound, freed and credited depends on calls alone, never on how far the device is.",
     "I21": "Counts equal the sizes of the sets they count, are never negative, and add up.",
     "I22": "Padding, dead rows and negative ids reach the sink, and nothing else.",

@@ -53,21 +53,22 @@ def codec_launches(dtype: torch.dtype, d_v: int, d_k: int) -> list[Prepared]:
     active = torch.empty((2, 3, 2, d_v, d_k), dtype=dtype)
     codes, scales = active.to(torch.int8), torch.empty((2, 3, 2, d_k), dtype=dtype)
     lost = torch.zeros(1, dtype=torch.int32) if d_v > 8 else None
-    return [QuantizeStore(active, codes, scales, lost)._prepared, DequantizeLoad(codes, scales, active)._prepared]
+    copies = (QuantizeStore(active, codes, scales, lost), DequantizeLoad(codes, scales, active))
+    return [prepared for copy in copies for _, prepared in copy.launches]
 
 
 def window_launches(dtypes: tuple[torch.dtype, ...]) -> list[Prepared]:
     """Windows of one dtype to the others."""
     source = [torch.empty((2, 3, 4, 5), dtype=dtypes[0]) for _ in dtypes]
     target = [torch.empty((2, 3, 4, 5), dtype=dtype) for dtype in dtypes]
-    return [prepared for _, prepared in CopyWindows(source, target)._launches]
+    return [prepared for _, prepared in CopyWindows(source, target).launches]
 
 
 def main() -> None:
     """Compile all: full tiles with slots as numbers, masked ones with lists of slots. The count goes to the output."""
     formats = (torch.bfloat16, torch.float16, torch.float32)
     slots, count = torch.zeros(2, dtype=torch.int64), 0
-    for d_v, d_k, changing in ((16, 128, (1, 1, 1)), (5, 7, (slots, slots, 2))):
+    for d_v, d_k, changing in ((16, 128, (1, 1, 1)), (5, 7, (slots, slots, 2)), (600, 48, (slots, slots, 2))):
         launches = [prepared for dtype in formats for prepared in codec_launches(dtype, d_v, d_k)]
         for prepared in launches + window_launches(formats) + window_launches(formats[::-1]):
             compile_prepared(prepared, changing)

@@ -113,15 +113,6 @@ def test_casts(of: torch.dtype, to: torch.dtype, device: torch.device) -> None:
     copy_and_compare(windows(shapes, SLOTS, [of], device), windows(shapes, 4, [to], device, seed=9), [4, 0], [1, 3])
 
 
-@pytest.mark.parametrize(
-    ("of", "to"), [(torch.float64, torch.bfloat16), (torch.float64, torch.float32), (torch.bfloat16, torch.float64)]
-)
-def test_casts_of_float64(of: torch.dtype, to: torch.dtype, device: torch.device) -> None:
-    """Its windows hold numbers of float32 here, so that no cast rounds twice."""
-    shapes = [(2, 64, 4)]
-    copy_and_compare(windows(shapes, SLOTS, [of], device), windows(shapes, 4, [to], device, seed=9), [4, 0], [1, 3])
-
-
 def test_windows_of_several_dtypes_go_together(device: torch.device) -> None:
     shapes = KINDS["five"]
     source = windows(shapes, SLOTS, CASTS, device)
@@ -217,9 +208,17 @@ BAD = [
     ([GOOD, GOOD], [GOOD, GOOD[:1]], "window 1: (2, 4, 3, 5) cannot be copied to (1, 4, 3, 5); both have the axes"),
     ([GOOD], [GOOD[:, :, :2]], "window 0: (2, 4, 3, 5) cannot be copied to (2, 4, 2, 5); both have the axes"),
     ([GOOD], [GOOD[..., :2]], "window 0: (2, 4, 3, 5) cannot be copied to (2, 4, 3, 2); both have the axes"),
-    ([GOOD.int()], [GOOD], "window 0: torch.int32 to torch.float32; windows are floating point"),
-    ([GOOD], [GOOD.to(torch.complex64)], "window 0: torch.float32 to torch.complex64; windows are floating point"),
+    ([GOOD.int()], [GOOD], "window 0: torch.int32 to torch.float32; windows are bfloat16, float16 or float32"),
+    (
+        [GOOD],
+        [GOOD.to(torch.complex64)],
+        "window 0: torch.float32 to torch.complex64; windows are bfloat16, float16 or float32",
+    ),
+    ([GOOD.double()], [GOOD], "window 0: torch.float64 to torch.float32; windows are bfloat16, float16 or float32"),
+    ([GOOD.to(torch.float8_e5m2)], [GOOD], "window 0: torch.float8_e5m2 to torch.float32; windows are bfloat16"),
     ([GOOD], [GOOD.to("meta")], "windows are on "),
+    ([GOOD, GOOD[:, :3]], [GOOD, GOOD], "source windows have [3, 4] slots: windows of one pool have as many"),
+    ([GOOD], [GOOD.clone().requires_grad_()], "pools take no part in autograd: make them without requires_grad"),
 ]
 
 
@@ -232,7 +231,10 @@ def test_windows_that_do_not_fit_are_refused(source: list[Tensor], target: list[
 
 @pytest.mark.parametrize(
     ("sources", "targets", "error"),
-    [(1.0, 1, TypeError), (True, 1, TypeError), ([[1]], [1], ValueError), ([1, 2], [1], ValueError)],
+    [
+        *((1.0, 1, TypeError), (True, 1, TypeError), ([[1]], [1], ValueError), ([1, 2], [1], ValueError)),
+        *((-1, 0, ValueError), (0, 4, ValueError), ([0, 4], [0, 1], ValueError), ([0, 1], [2, 2], ValueError)),
+    ],
 )
 def test_slots_that_are_none_are_refused(
     sources: object, targets: object, error: type[Exception], device: torch.device
@@ -242,3 +244,21 @@ def test_slots_that_are_none_are_refused(
     with pytest.raises(error):
         copy_windows(source, target, sources, targets)
     assert np.array_equal(whole(target[0]), before[0])
+
+
+def test_copies_within_a_pool_must_not_meet(device: torch.device) -> None:
+    windows_of = windows(KINDS["four"], SLOTS, CASTS, device)
+    before = [whole(a) for a in windows_of]
+    with pytest.raises(ValueError, match="slot 1 is read and written by one call"):
+        copy_windows(windows_of, windows_of, [0, 1], [1, 2])
+    assert all(np.array_equal(whole(a), old) for a, old in zip(windows_of, before, strict=True))
+    expected = expect(windows_of, windows_of, [0, 1], [3, 2])
+    copy_windows(windows_of, windows_of, [0, 1], [3, 2])
+    assert all(np.array_equal(whole(a), new) for a, new in zip(windows_of, expected, strict=True))
+
+
+def test_meta_pools_are_checked_and_nothing_more() -> None:
+    meta = [torch.zeros((2, 4, 3, 5), device="meta")]
+    copy_windows(meta, meta, [0, 1], [2, 3])
+    with pytest.raises(ValueError, match="the target slots are 0 to 3, not 4"):
+        copy_windows(meta, meta, 0, 4)

@@ -7,7 +7,7 @@ import small_kernels
 import torch
 
 from poolproof.kernels import interpreter
-from poolproof.kernels.launch import Prepared
+from poolproof.kernels.launch import Prepared, is_known
 
 WHERE = [
     pytest.param("cpu", marks=pytest.mark.skipif(not interpreter.is_on(), reason="kernels are compiled")),
@@ -90,3 +90,21 @@ def test_launches_can_be_captured() -> None:
     first.fill_(1)
     graph.replay()
     assert target.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("version", "known"), [("3.6.0", True), ("3.6.1+git", True), ("3.7.0", False), ("3.60.0", False), ("4", False)]
+)
+def test_only_tried_versions_are_launched_directly(version: str, known: bool) -> None:
+    assert is_known(version) == known
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_with_other_versions_every_launch_goes_through_triton(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triton.__version__", "3.99.0")
+    target = torch.zeros(4, dtype=torch.int32, device=where)
+    prepared = Prepared(small_kernels.add_at, (target, 1), BLOCK=16)
+    for first in (0, 1, torch.tensor([2], device=where), torch.tensor([3], device=where)):
+        prepared.launch(1, first, 1)
+    assert target.tolist() == [2, 2, 2, 2]
+    assert not prepared._compiled

@@ -11,6 +11,7 @@ import pytest
 import torch
 from pools import LAYOUTS, Pools
 
+from poolproof.kernels import interpreter
 from poolproof.kernels.codec import BITS, NAN_BITS, dequantize, quantize
 from poolproof.kernels.dequantize_load import DequantizeLoad, dequantize_load, dequantize_load_reference
 from poolproof.kernels.layout import KernelArgumentError, is_wide
@@ -20,6 +21,9 @@ SHAPES = [(1, 1, v, k) for v in (1, 5, 100, 128) for k in (1, 7, 48, 128)] + [
     (2, 3, 5, 7),
     (2, 3, 100, 48),
     (2, 1, 300, 130),
+    (1, 2, 256, 5),
+    (1, 1, 257, 3),
+    (1, 1, 1025, 17),
 ]
 
 
@@ -278,15 +282,15 @@ def test_pools_that_do_not_fit_are_refused(bad: dict[str, tuple], text: str) -> 
 
 
 BAD_SLOTS = [
-    (1.0, 1, TypeError, "the source slots must be integers, not torch.float64"),
-    (1, [1.0], TypeError, "the target slots must be integers, not torch.float64"),
-    ([1, 2.5], [1, 2], TypeError, "the source slots must be integers, not torch.float64"),
-    (True, 1, TypeError, "the source slots must be integers, not torch.bool"),
-    ([1, 2], [True, False], TypeError, "the target slots must be integers, not torch.bool"),
-    (1, np.bool_(True), TypeError, "the target slots must be integers, not torch.bool"),
-    (torch.tensor([1.0]), [1], TypeError, "the source slots must be integers, not torch.float32"),
-    (torch.tensor(True), 1, TypeError, "the source slots must be integers, not torch.bool"),
-    (1j, 1, TypeError, "the source slots must be integers, not torch.complex128"),
+    (1.0, 1, TypeError, "the source slots must be integers, not float64"),
+    (1, [1.0], TypeError, "the target slots must be integers, not float64"),
+    ([1, 2.5], [1, 2], TypeError, "the source slots must be integers, not float64"),
+    (True, 1, TypeError, "the source slots must be integers, not bool"),
+    ([1, 2], [True, False], TypeError, "the target slots must be integers, not bool"),
+    (1, np.bool_(True), TypeError, "the target slots must be integers, not bool"),
+    (torch.tensor([1.0]), [1], TypeError, "the source slots must be integers, not float32"),
+    (torch.tensor(True), 1, TypeError, "the source slots must be integers, not bool"),
+    (1j, 1, TypeError, "the source slots must be integers, not complex128"),
     (None, 1, TypeError, ""),
     ("1", 1, TypeError, ""),
     ([1, None], [1, 2], TypeError, ""),
@@ -338,3 +342,73 @@ def test_wide_offsets_are_told(shape: tuple[int, ...], strides: tuple[int, ...],
     far = torch.empty_strided(shape, strides, dtype=torch.int8, device="meta")
     assert is_wide(far, (3, 4)) == wide
     assert wide == ((shape[3] - 1) * strides[3] + (shape[4] - 1) * strides[4] >= 2**31)
+
+
+@pytest.mark.parametrize("dtype", oracles.DTYPES, ids=str)
+def test_a_number_that_no_pool_has_is_left_out_on_the_device(dtype: torch.dtype, device: torch.device) -> None:
+    """What a launch does with a padded list: from the host such a list is refused before."""
+    before = pools.make("slot-major", dtype, 2, 3, 5, 7)
+    found, lost = before.copy(device), torch.zeros(1, dtype=torch.int32, device=device)
+    sources, targets = [-1, 4, 5, 0, 2], [0, 1, 2, -1, 4]
+    lists = [torch.tensor(slots, device=device) for slots in (sources, targets)]
+    store = QuantizeStore(found.active, found.codes, found.scales, lost)
+    load = DequantizeLoad(found.codes, found.scales, found.active)
+    for copy, given in ((store, lists), (load, lists[::-1])):
+        if device.type == "cpu":
+            with pytest.raises(ValueError, match="slots are 0 to"):
+                copy(*given)
+            assert found.same_bytes(before)
+    if not (device.type == "cuda" or interpreter.is_on()):
+        return
+    ((each, prepared),) = store.launches
+    prepared.launch(each * 5, *lists, 5)
+    expected, gone = expect_store(before, [4], [1])
+    assert found.same_bytes(expected)
+    assert lost.tolist() == [gone]
+    ((each, prepared),) = load.launches
+    prepared.launch(each * 5, *lists[::-1], 5)
+    assert found.same_bytes(expect_load(expected, [1], [4]))
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "text"),
+    [
+        (-1, 0, "the source slots are 0 to 4, not -1"),
+        (0, 4, "the target slots are 0 to 3, not 4"),
+        ([0, 5], [0, 1], "the source slots are 0 to 4, not 5"),
+        (np.int64(-3), 1, "the source slots are 0 to 4, not -3"),
+        ([0, 1], [3, 3], "target slot 3 is given more than once"),
+    ],
+)
+def test_slots_of_no_pool_are_refused(sources: object, targets: object, text: str, device: torch.device) -> None:
+    before = pools.make("plain", torch.bfloat16, 1, 2, 5, 7)
+    found = before.copy(device)
+    with pytest.raises(ValueError, match=text):
+        quantize_store(found.active, found.codes, found.scales, sources, targets)
+    assert found.same_bytes(before)
+
+
+def test_meta_pools_are_checked_and_nothing_more() -> None:
+    made = pools.make("plain", torch.bfloat16, 1, 2, 5, 7).copy("meta")
+    quantize_store(made.active, made.codes, made.scales, [0, 4], [1, 2])
+    dequantize_load(made.codes, made.scales, made.active, 1, 4)
+    with pytest.raises(ValueError, match="the target slots are 0 to 4, not 5"):
+        dequantize_load(made.codes, made.scales, made.active, 1, 5)
+
+
+def test_more_programs_than_a_launch_has_are_refused() -> None:
+    made = pools.make("plain", torch.float32, 2, 3, 5, 7).copy("meta")
+    count = 2**31 // 6 + 1
+    active = made.active[:, :1].expand(2, count, 3, 5, 7)
+    codes, scales = made.codes[:, :1].expand(2, count, 3, 5, 7), made.scales[:, :1].expand(2, count, 3, 7)
+    slots = torch.zeros(1, dtype=torch.int64, device="meta").expand(count)
+    most = (2**31 - 1) // 6
+    with pytest.raises(ValueError, match=f"{count} slots in one call: at most {most} go into one launch"):
+        QuantizeStore(active, codes, scales)(slots, slots)
+    QuantizeStore(active, codes, scales)(slots[:most], slots[:most])
+
+
+def test_pools_of_autograd_are_refused() -> None:
+    made = pools.make("plain", torch.bfloat16, 1, 2, 5, 7)
+    with pytest.raises(KernelArgumentError, match="pools take no part in autograd"):
+        QuantizeStore(made.active.clone().requires_grad_(), made.codes, made.scales)

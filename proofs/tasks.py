@@ -244,7 +244,7 @@ def codec_task() -> list[dict[str, Any]]:
 
 
 def codec_cases_task() -> list[dict[str, Any]]:
-    """Every maximum and threshold of the int8 codec."""
+    """Every case of the 16-bit formats of the int8 codec."""
     from poolproof.proofs import codec_cases
 
     return [asdict(result) for result in codec_cases.results()]

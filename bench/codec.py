@@ -308,7 +308,7 @@ class Bench:
             rows.append({"direction": direction, "dtype": name_of(dtype), "slots": self.plan.slots, "bytes": count})
             rows[-1] |= {"kernel": own, "torch": theirs}
             rows[-1]["times_faster"] = round(theirs["microseconds"] / own["microseconds"], 2)
-            rows[-1]["goals"] = [{"of_copy": goal, "met": own["of_copy"] >= goal} for goal in goals]
+            rows[-1]["goals"] = [{"of_copy": goal} for goal in goals]
         return rows
 
     def windows(self) -> dict[str, Any]:
@@ -402,12 +402,23 @@ def is_stale(result: dict[str, Any]) -> bool:
     return bool(result.get("source") != source_hash())
 
 
+def same_work(result: dict[str, Any], row: dict[str, Any]) -> list[float]:
+    """The parts of the copy ceiling wherever the run measured the work of this row, each time in pools of its own."""
+    alike = [r for r in result["curve"] if r["slots"] == row["slots"]]
+    alike += [r for r in result["shapes"] if r["shape"] == result["shapes"][0]["shape"]]
+    same = [r["of_copy"] for r in alike if (r["direction"], r["dtype"]) == (row["direction"], row["dtype"])]
+    return [row["kernel"]["of_copy"], *same]
+
+
 def goals(result: dict[str, Any]) -> list[tuple[str, str, bool]]:
     """Every goal: what, what was found, and is it met?"""
     found = []
     for row in result["throughput"]:
-        what, part = f"{row['direction']} {row['dtype']}", f"{row['kernel']['of_copy']:.3f} of copy"
-        found += [(f"{what}: at least {goal['of_copy']} of copy", part, goal["met"]) for goal in row["goals"]]
+        what, parts = f"{row['direction']} {row['dtype']}", same_work(result, row)
+        part = f"{min(parts):.3f} to {max(parts):.3f} of copy"
+        found += [
+            (f"{what}: at least {goal['of_copy']} of copy", part, min(parts) >= goal["of_copy"]) for goal in row["goals"]
+        ]
     for row in result["one_slot"]:
         what = f"{row['direction']} {row['dtype']}, one slot, L2 cold: at most {row['goal']} us"
         found.append((what, f"{row['microseconds']['cold']:.2f} us", row["met"]["cold"]))
@@ -531,16 +542,23 @@ def measure(plan: Plan) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     kind = parser.add_mutually_exclusive_group(required=True)
     kind.add_argument("--gpu", action="store_true", help="measure on a CUDA device")
     kind.add_argument("--smoke", action="store_true", help="try everything at tiny sizes in Triton's interpreter")
     kind.add_argument("--show", type=Path, metavar="FILE", help="print the tables of a result as Markdown")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     options = parser.parse_args()
-    if options.show:
-        print(markdown(json.loads(options.show.read_text())))
+    if options.show is not None:
+        try:
+            print(markdown(json.loads(options.show.read_text())))
+        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            parser.error(f"{options.show} is no result of this program: {error!r}")
         return
+    if options.json and not options.json.parent.is_dir():
+        parser.error(f"--json {options.json}: there is no folder {options.json.parent}")
     if options.gpu and not torch.cuda.is_available():
         parser.error("--gpu needs a CUDA device, and torch finds none")
     result = measure(FULL if options.gpu else SMOKE)

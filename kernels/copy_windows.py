@@ -10,6 +10,7 @@ import triton
 from torch import Tensor
 from triton import language as tl
 
+from poolproof.kernels.codec import BITS, NAN_BITS
 from poolproof.kernels.launch import Prepared
 from poolproof.kernels.layout import FORMATS, KernelArgumentError, is_outside, slot_at
 from poolproof.kernels.slot_copy import SlotCopy
@@ -28,7 +29,8 @@ Pair = tuple[Tensor, Tensor]
 class CopyWindows(SlotCopy):
     """Copies slots between the conv tensors of two pools: `target[i][:, targets] = source[i][:, sources]`, cast.
 
-    Up to four tensors take one launch on the current stream. On the CPU it is done in torch.
+    Where the dtype stays, bits are copied as they are; where it changes, every NaN becomes one and the same. Up to four
+    tensors take one launch on the current stream. On the CPU it is done in torch.
     """
 
     def __init__(self, source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
@@ -44,7 +46,7 @@ class CopyWindows(SlotCopy):
         _check(source, target)
         every = list(zip(source, target, strict=True))
         counts = (source[0].shape[1], target[0].shape[1]) if every else (0, 0)
-        super().__init__(every[0][0].device if every else torch.device("cpu"), counts, _is_shared(every))
+        super().__init__([a for a, _ in every], [b for _, b in every], counts)
         self._pairs = [(a, b) for a, b in every if a.shape[0] * a.shape[2] * a.shape[3]]
         groups = [self._pairs[start : start + TOGETHER] for start in range(0, len(self._pairs), TOGETHER)]
         self._bind([_prepare(group) for group in groups])
@@ -64,12 +66,19 @@ def copy_windows(source: Sequence[Tensor], target: Sequence[Tensor], sources: Sl
 
 
 def copy_windows_reference(pairs: Sequence[Pair], source: int | Tensor, target: int | Tensor) -> None:
-    """The same in torch, on any device."""
+    """The same in torch, on any device. Where the dtype changes, every NaN becomes the one that the codec writes."""
     for a, b in pairs:
-        b[:, target] = a[:, source].to(b.dtype)
+        value = a[:, source].to(b.dtype)
+        if a.dtype != b.dtype:
+            value.view(BITS[b.dtype])[value.isnan()] = NAN_BITS[b.dtype]
+        b[:, target] = value
 
 
 def _check(source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
+    for windows in (source, target):
+        for n, window in enumerate(windows):
+            if not isinstance(window, Tensor):
+                raise KernelArgumentError(f"window {n} is a {type(window).__name__}, not a torch tensor")
     if len(source) != len(target):
         raise KernelArgumentError(f"{len(source)} source tensors and {len(target)} target tensors: give as many")
     for n, (a, b) in enumerate(zip(source, target, strict=True)):
@@ -95,13 +104,6 @@ def _check_together(source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
     devices = {t.device for t in (*source, *target)}
     if len(devices) > 1:
         raise KernelArgumentError(f"windows are on {', '.join(map(str, devices))}: they must share a device")
-    if any(t.requires_grad for t in (*source, *target)):
-        raise KernelArgumentError("pools take no part in autograd: make them without requires_grad")
-
-
-def _is_shared(pairs: Sequence[Pair]) -> bool:
-    """Do sources and targets lie in the same bytes?"""
-    return any(a.numel() and a.device.type != "meta" and a.data_ptr() == b.data_ptr() for a, b in pairs)
 
 
 def _is_flat(tensor: Tensor) -> bool:
@@ -129,6 +131,22 @@ def _prepare(pairs: Sequence[Pair]) -> tuple[int, Prepared]:
 
 
 @triton.jit
+def _with_one_nan(value, found):
+    """Numbers after a cast; devices differ in which NaN a NaN becomes."""
+    if found.dtype == tl.float32:
+        bits = found.to(tl.int32, bitcast=True)
+        nan = tl.full(bits.shape, 0x7FC00000, tl.int32)
+    elif found.dtype == tl.float16:
+        bits = found.to(tl.int16, bitcast=True)
+        nan = tl.full(bits.shape, 0x7E00, tl.int16)
+    else:
+        bits = found.to(tl.int16, bitcast=True)
+        nan = tl.full(bits.shape, 0x7FC0, tl.int16)
+    wide = value.to(tl.float32)
+    return tl.where(wide == wide, bits, nan).to(found.dtype, bitcast=True)
+
+
+@triton.jit
 def _copy_block(
     a_ptr, b_ptr, slot, to, nth_block, layer,
     a_layer, a_slot, a_channel, a_column, b_layer, b_slot, b_channel, b_column,
@@ -148,7 +166,10 @@ def _copy_block(
         a_at = channel * a_channel + column * a_column
         b_at = channel * b_channel + column * b_column
     value = tl.load(a_first + a_at, mask=at < size)
-    tl.store(b_first + b_at, value.to(b_ptr.dtype.element_ty), mask=at < size)
+    if a_ptr.dtype.element_ty == b_ptr.dtype.element_ty:
+        tl.store(b_first + b_at, value, mask=at < size)
+    else:
+        tl.store(b_first + b_at, _with_one_nan(value, value.to(b_ptr.dtype.element_ty)), mask=at < size)
 
 
 @triton.jit

@@ -40,7 +40,7 @@ class DequantizeLoad(SlotCopy):
             KernelArgumentError: the tensors do not fit together.
         """
         check_states(active, codes, scales)
-        super().__init__(active.device, (codes.shape[1], active.shape[1]))
+        super().__init__([codes, scales], [active], (codes.shape[1], active.shape[1]))
         self.active, self.codes, self.scales = active, codes, scales
         layers, _, heads, rows, columns = active.shape
         tile = TILES[active.dtype].of(rows, columns)

@@ -27,6 +27,9 @@ def check_states(active: Tensor, codes: Tensor, scales: Tensor, lost: Tensor | N
     Raises:
         KernelArgumentError: a shape, dtype or device does not fit; the message says which, and what is expected.
     """
+    for what, tensor in (("active", active), ("codes", codes), ("scales", scales), ("lost", lost)):
+        if not isinstance(tensor, Tensor) and not (tensor is None and what == "lost"):
+            raise KernelArgumentError(f"{what} is a {type(tensor).__name__}, not a torch tensor")
     if active.dtype not in BITS:
         raise KernelArgumentError(f"states are bfloat16, float16 or float32, not {active.dtype}")
     if active.dim() != 5:
@@ -42,8 +45,6 @@ def check_states(active: Tensor, codes: Tensor, scales: Tensor, lost: Tensor | N
         raise KernelArgumentError(f"codes are int8, not {codes.dtype}")
     if scales.dtype != active.dtype:
         raise KernelArgumentError(f"scales have the state's dtype {active.dtype}, not {scales.dtype}")
-    if any(tensor.requires_grad for tensor in (active, codes, scales)):
-        raise KernelArgumentError("pools take no part in autograd: make them without requires_grad")
     if len({active.device, codes.device, scales.device}) > 1:
         raise KernelArgumentError(f"states are on {active.device}, codes on {codes.device}, scales on {scales.device}")
     if lost is not None and (lost.dtype, lost.numel(), lost.device) != (torch.int32, 1, active.device):

@@ -42,7 +42,7 @@ class QuantizeStore(SlotCopy):
             KernelArgumentError: the tensors do not fit together.
         """
         check_states(active, codes, scales, lost)
-        super().__init__(active.device, (active.shape[1], codes.shape[1]))
+        super().__init__([active], [codes, scales], (active.shape[1], codes.shape[1]))
         self.active, self.codes, self.scales, self.lost = active, codes, scales, lost
         layers, _, heads, rows, columns = active.shape
         tile = TILES[active.dtype].of(rows, columns)

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from poolproof.kernels.overlap import Meeting
+
 Slots = int | Sequence[int] | np.ndarray | Tensor
 """A slot, or several: an int, a sequence, a numpy array or a tensor of no or one axis, of any integer dtype."""
 
@@ -26,21 +28,32 @@ def host_slots(slots: Slots, count: int, what: str) -> np.ndarray:
         TypeError: they are not integers.
         ValueError: they have more than one axis, are of unequal lengths, or are no slots of the pool.
     """
-    try:
-        found = slots.detach().numpy() if isinstance(slots, Tensor) else np.asarray(slots)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{what} are no list of slot numbers: {error}") from error
+    found = _as_array(slots, what)
     if found.ndim > 1:
         raise ValueError(f"{what} must have no or one axis, not the shape {found.shape}")
-    if found.dtype == object and all(isinstance(number, int) for number in found.flat):
-        raise ValueError(f"{what} are 0 to {count - 1}, not {found.flat[0]}")
-    if found.size and not np.issubdtype(found.dtype, np.integer):
+    is_long = found.dtype == object and all(isinstance(number, int) for number in found.flat)
+    if found.size and not is_long and found.dtype.kind not in "iu":
         raise TypeError(f"{what} must be integers, not {found.dtype}: {slots!r}"[:200])
     outside = found[(found < 0) | (found >= count)] if found.size else found
     if outside.size:
         listed = ", ".join(map(str, outside.reshape(-1)[:FIRST])) + (", ..." if outside.size > FIRST else "")
-        raise ValueError(f"{what} are 0 to {count - 1}, not {listed}; drop padding before the call")
+        there = f"are 0 to {count - 1}" if count else "are none, for the pool is empty"
+        raise ValueError(f"{what} {there}, not {listed}; drop padding before the call")
     return found.reshape(-1).astype(np.int64)
+
+
+def _as_array(slots: Slots, what: str) -> np.ndarray:
+    if isinstance(slots, Tensor):
+        is_real = slots.dtype.is_floating_point or slots.dtype.is_complex
+        if is_real and slots.numel():
+            raise TypeError(f"{what} must be integers, not {slots.dtype}")
+        return slots.detach().float().numpy() if is_real else slots.numpy()
+    if isinstance(slots, list | tuple) and any(isinstance(number, bool) for number in slots):
+        raise TypeError(f"{what} must be integers, not bool: {slots!r}"[:200])
+    try:
+        return np.asarray(slots)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{what} are no list of slot numbers: {error}") from error
 
 
 def device_slots(slots: Tensor, device: torch.device, what: str) -> Tensor:
@@ -61,28 +74,24 @@ def device_slots(slots: Tensor, device: torch.device, what: str) -> Tensor:
     return slots.reshape(-1).to(torch.int64).contiguous()
 
 
-def check_targets(source: np.ndarray | Tensor, target: np.ndarray, shared: bool) -> None:
-    """May the copies of a call to targets from the host run side by side?
-
-    Args:
-        source, target: the numbers.
-        shared: both are slots of one pool.
-
-    Raises:
-        ValueError: a target is given twice, or is also the source of another copy.
-    """
+def check_targets(target: np.ndarray) -> None:
+    """Raises ValueError where a target from the host is given twice."""
     order = np.sort(target)
     twice = order[1:][order[1:] == order[:-1]]
     if twice.size:
         raise ValueError(f"target slot {twice[0]} is given more than once: give each target once")
-    if shared and isinstance(source, np.ndarray):
-        both = np.intersect1d(source[source != target], target)
+
+
+def check_meetings(source: np.ndarray, target: np.ndarray, meetings: Sequence[Meeting]) -> None:
+    """Raises ValueError where a copy writes bytes that another one reads."""
+    for meeting in meetings:
+        both = meeting.bad(source, target)
         if both.size:
-            raise ValueError(f"slot {both[0]} is read and written by one call: copy in two calls")
+            raise ValueError(f"target slot {both[0]} lies over a slot that the same call reads: copy in two calls")
 
 
 def slot_pair(
-    sources: Slots, targets: Slots, device: torch.device, counts: tuple[int, int], shared: bool = False
+    sources: Slots, targets: Slots, device: torch.device, counts: tuple[int, int], meetings: Sequence[Meeting] = ()
 ) -> tuple[int, int] | tuple[Tensor, Tensor]:
     """Sources and targets of as many copies, checked. One pair from the host stays numbers, which need no copy.
 
@@ -90,21 +99,23 @@ def slot_pair(
         sources, targets: the slots.
         device: where the pools are.
         counts: how many slots the sources' and the targets' pool have.
-        shared: both are one pool.
+        meetings: how slots of the two pools share bytes.
 
     Raises:
         TypeError: they are not integers.
         ValueError: there are not as many of either, one of them is no list of slots of its pool, or copies would meet.
     """
-    if type(sources) is int and type(targets) is int and 0 <= sources < counts[0] and 0 <= targets < counts[1]:
-        return sources, targets
+    is_plain = type(sources) is int and type(targets) is int and not meetings
+    if is_plain and 0 <= sources < counts[0] and 0 <= targets < counts[1]:  # type: ignore[operator]
+        return sources, targets  # type: ignore[return-value]
     source = _numbers(sources, device, counts[0], "the source slots")
     target = _numbers(targets, device, counts[1], "the target slots")
     if len(source) != len(target):
         raise ValueError(f"{len(source)} source slots and {len(target)} target slots: give as many of either")
     if isinstance(target, np.ndarray):
-        check_targets(source, target, shared)
+        check_targets(target)
     if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
+        check_meetings(source, target, meetings)
         if len(source) == 1:
             return int(source[0]), int(target[0])
         both = torch.from_numpy(np.stack((source, target))).to(device, non_blocking=True)

@@ -147,6 +147,25 @@ def late_after_a_tie(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return wrong
 
 
+def divided(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """A fault: elements are divided by the scale, which is another code next to a tie."""
+    wrong: np.ndarray = np.rint(x / scale)
+    return wrong
+
+
+def codes_unlike_the_spec(storage: Format, code: Code, every: int = 4 * SAMPLE + 1) -> list[str]:
+    """Of every n-th threshold, from the last on, the numbers about it that the spec gives another code."""
+    scale, near = thresholds(storage)
+    scale, near = scale[::-every], near[:, ::-every]
+    found, exact = [], Exact(storage)
+    for s, column in zip(scale.tolist(), near.T.tolist(), strict=True):
+        have = code(np.array(column), np.full(len(column), s)).tolist()
+        stated = [float(codec.quantized(exact, Fraction(x), Fraction(s))) for x in column]
+        if have != stated:
+            found.append(f"scale {s}: {column} have {have}, by the spec {stated}")
+    return found
+
+
 FAULTS = (truncated, past_the_last, late_after_a_tie)
 
 
@@ -357,7 +376,9 @@ def every_maximum(f: Format, start: float) -> Result:
 def every_threshold(f: Format, start: float) -> Result:
     """Of all codes."""
     doc = "At every threshold of every scale codes are near, in order, odd, and at most 127."
-    bad, faults = bad_codes(f, codes), {fault.__name__: bad_codes(f, fault, SOME) for fault in FAULTS}
+    bad = bad_codes(f, codes) + codes_unlike_the_spec(f, codes)
+    faults = {fault.__name__: bad_codes(f, fault, SOME) for fault in FAULTS}
+    faults["divided"] = codes_unlike_the_spec(f, divided)
     return _result(f"codec/{f.name}/every_threshold", doc, thresholds(f)[1].size, bad, faults, start)
 
 

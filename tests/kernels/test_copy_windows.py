@@ -13,6 +13,10 @@ from poolproof.kernels.copy_windows import CopyWindows, copy_windows, copy_windo
 from poolproof.kernels.layout import KernelArgumentError
 
 SLOTS, CHECKPOINTS = 5, 4
+ONE_NAN = {
+    dtype: oracles.tensor_of(np.array(bits), dtype)
+    for dtype, bits in ((torch.bfloat16, 0x7FC0), (torch.float16, 0x7E00), (torch.float32, 0x7FC00000))
+}
 KINDS = {
     "one": [(2, 12, 4)],
     "one element": [(1, 1, 1)],
@@ -75,7 +79,8 @@ def expect(source: list[Tensor], target: list[Tensor], sources: list[int], targe
         base = torch.empty(0, dtype=b.dtype).set_(b.untyped_storage().cpu().clone())
         after = base.as_strided(b.shape, b.stride(), b.storage_offset())
         for from_slot, to_slot in zip(sources, targets, strict=True):
-            after[:, to_slot] = a[:, from_slot].cpu().to(b.dtype)
+            value = a[:, from_slot].cpu().to(b.dtype)
+            after[:, to_slot] = value if a.dtype == b.dtype else torch.where(value.isnan(), ONE_NAN[b.dtype], value)
         found.append(whole(after))
     return found
 
@@ -130,11 +135,18 @@ def test_bits_are_kept_where_the_dtype_is(device: torch.device) -> None:
     assert not target[0][:, 0].any()
 
 
-def test_nans_are_cast_to_nans(device: torch.device) -> None:
-    source = [torch.tensor([torch.nan, -torch.nan, 1.0], device=device).reshape(1, 1, 3, 1)]
-    target = [torch.zeros((1, 1, 3, 1), dtype=torch.bfloat16, device=device)]
+@pytest.mark.parametrize("to", CASTS, ids=str)
+@pytest.mark.parametrize("of", CASTS, ids=str)
+def test_nans_are_cast_to_one_nan(of: torch.dtype, to: torch.dtype, device: torch.device) -> None:
+    """Quiet and signalling ones, with payloads and signs; where nothing is cast they are kept."""
+    bits = {torch.float32: [0x7FC00000, 0xFFC00000, 0x7F800001, 0xFF812345, 0x7FFFFFFF]}
+    bits[torch.float16] = [0x7E00, 0xFE00, 0x7C01, 0xFD55, 0x7FFF]
+    bits[torch.bfloat16] = [0x7FC0, 0xFFC0, 0x7F81, 0xFFD5, 0x7FFF]
+    source = [oracles.tensor_of(np.array(bits[of] * 20).reshape(1, 1, 20, 5), of).to(device)]
+    target = [torch.zeros((1, 1, 20, 5), dtype=to, device=device)]
     copy_windows(source, target, 0, 0)
-    assert target[0].isnan().flatten().tolist() == [True, True, False]
+    one = int(oracles.bits_of(ONE_NAN[to]).reshape(-1)[0])
+    assert oracles.bits_of(target[0]).reshape(-1).tolist() == (bits[of] if of == to else [one] * 5) * 20
 
 
 @pytest.mark.parametrize("to", ["plain", "transposed", "slot-major", "sliced"])
@@ -218,7 +230,7 @@ BAD = [
     ([GOOD.to(torch.float8_e5m2)], [GOOD], "window 0: torch.float8_e5m2 to torch.float32; windows are bfloat16"),
     ([GOOD], [GOOD.to("meta")], "windows are on "),
     ([GOOD, GOOD[:, :3]], [GOOD, GOOD], "source windows have [3, 4] slots: windows of one pool have as many"),
-    ([GOOD], [GOOD.clone().requires_grad_()], "pools take no part in autograd: make them without requires_grad"),
+    ([GOOD], [GOOD.clone().requires_grad_()], "pools are plain strided tensors"),
 ]
 
 
@@ -249,7 +261,7 @@ def test_slots_that_are_none_are_refused(
 def test_copies_within_a_pool_must_not_meet(device: torch.device) -> None:
     windows_of = windows(KINDS["four"], SLOTS, CASTS, device)
     before = [whole(a) for a in windows_of]
-    with pytest.raises(ValueError, match="slot 1 is read and written by one call"):
+    with pytest.raises(ValueError, match="target slot 1 lies over a slot that the same call reads"):
         copy_windows(windows_of, windows_of, [0, 1], [1, 2])
     assert all(np.array_equal(whole(a), old) for a, old in zip(windows_of, before, strict=True))
     expected = expect(windows_of, windows_of, [0, 1], [3, 2])
@@ -262,3 +274,30 @@ def test_meta_pools_are_checked_and_nothing_more() -> None:
     copy_windows(meta, meta, [0, 1], [2, 3])
     with pytest.raises(ValueError, match="the target slots are 0 to 3, not 4"):
         copy_windows(meta, meta, 0, 4)
+
+
+def test_windows_of_one_buffer_are_told_apart_by_slot(device: torch.device) -> None:
+    """Two views of one buffer, one a slot further on: what lies where decides, not the number."""
+    whole_pool = windows([(2, 12, 4)], SLOTS, [torch.float32], device)[0]
+    source, target = whole_pool[:, :4], whole_pool[:, 1:]
+    before = whole_pool.clone()
+    with pytest.raises(ValueError, match="target slot 0 lies over a slot that the same call reads"):
+        copy_windows([source], [target], [0, 1], [0, 1])
+    with pytest.raises(ValueError, match="target slot 2 lies over a slot that the same call reads"):
+        copy_windows([source], [target], 3, 2)
+    assert torch.equal(whole_pool, before)
+    copy_windows([source], [target], [0, 1], [2, 1])
+    assert torch.equal(whole_pool[:, [2, 3]], before[:, [1, 0]])
+
+
+def test_windows_that_lie_over_each_other_are_refused(device: torch.device) -> None:
+    a, b, c = (torch.zeros((2, 4, 3, 5), device=device) for _ in range(3))
+    for source, target, text in (
+        ([a, b], [c, c], "two tensors that are written share bytes"),
+        ([a], [c[:1].expand(2, 4, 3, 5)], "several elements of which lie in one place"),
+    ):
+        with pytest.raises(KernelArgumentError, match=text):
+            CopyWindows(source, target)
+    with pytest.raises(ValueError, match="target slot 0 lies over a slot that the same call reads"):
+        CopyWindows([a, b], [b, a])(0, 0)
+    CopyWindows([a, b], [b, a])(0, 1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from poolproof.kernels.overlap import Meeting
 from poolproof.kernels.slots import count_of, device_slots, host_slots, slot_pair
 
 CPU = torch.device("cpu")
@@ -83,12 +84,15 @@ def test_what_was_given_is_not_changed() -> None:
 BAD = [
     (1.0, TypeError, "the slots must be integers, not float64: 1.0"),
     ([True], TypeError, "the slots must be integers, not bool: [True]"),
-    (torch.zeros(2, dtype=torch.complex64), TypeError, "the slots must be integers, not complex64"),
+    (torch.zeros(2, dtype=torch.complex64), TypeError, "the slots must be integers, not torch.complex64"),
     (None, TypeError, "the slots must be integers, not object: None"),
     ("a", TypeError, "the slots must be integers, not <U1: 'a'"),
     (["a"], TypeError, "the slots must be integers, not <U1: ['a']"),
-    ([2**70], ValueError, "the slots are 0 to 8, not 1180591620717411303424"),
-    (-(2**70), ValueError, "the slots are 0 to 8, not -1180591620717411303424"),
+    ([2**70], ValueError, "the slots are 0 to 8, not 1180591620717411303424; drop padding"),
+    (-(2**70), ValueError, "the slots are 0 to 8, not -1180591620717411303424; drop padding"),
+    ([True, 2], TypeError, "the slots must be integers, not bool: [True, 2]"),
+    (torch.zeros(1, dtype=torch.bfloat16), TypeError, "the slots must be integers, not torch.bfloat16"),
+    (np.timedelta64(3), TypeError, "the slots must be integers, not timedelta64"),
     ([[1], [2, 3]], ValueError, "the slots are no list of slot numbers: "),
     ([[]], ValueError, "the slots must have no or one axis, not the shape (1, 0)"),
     (torch.zeros((1, 1), dtype=torch.int64), ValueError, "the slots must have no or one axis, not the shape (1, 1)"),
@@ -125,24 +129,44 @@ def test_a_tensor_in_place_is_refused(slots: torch.Tensor, error: type[Exception
 
 
 @pytest.mark.parametrize(
-    ("sources", "targets", "shared", "text"),
+    ("sources", "targets", "text"),
     [
-        (1, [1, 2], False, "1 source slots and 2 target slots: give as many of either"),
-        ([1, 2], [3, 3], False, "target slot 3 is given more than once: give each target once"),
-        ([1, 2], [2, 3], True, "slot 2 is read and written by one call: copy in two calls"),
-        (5, 0, False, "the source slots are 0 to 4, not 5; drop padding before the call"),
-        (0, 8, False, "the target slots are 0 to 7, not 8; drop padding before the call"),
-        (0, -1, False, "the target slots are 0 to 7, not -1; drop padding before the call"),
+        (1, [1, 2], "1 source slots and 2 target slots: give as many of either"),
+        ([1, 2], [3, 3], "target slot 3 is given more than once: give each target once"),
+        (5, 0, "the source slots are 0 to 4, not 5; drop padding before the call"),
+        (0, 8, "the target slots are 0 to 7, not 8; drop padding before the call"),
+        (0, -1, "the target slots are 0 to 7, not -1; drop padding before the call"),
     ],
 )
-def test_copies_that_are_none_are_refused(sources: object, targets: object, shared: bool, text: str) -> None:
+def test_copies_that_are_none_are_refused(sources: object, targets: object, text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        slot_pair(sources, targets, CPU, (5, 8), shared)
+        slot_pair(sources, targets, CPU, (5, 8))
 
 
-def test_a_slot_may_be_copied_to_itself_and_to_several() -> None:
-    source, target = slot_pair([1, 2, 2], [1, 4, 3], CPU, (5, 5), shared=True)
-    assert (source.tolist(), target.tolist()) == ([1, 2, 2], [1, 4, 3])
+ONE_POOL = Meeting(gap=0, read_step=8, write_step=8, read_length=8, write_length=8, is_same=True)
+TWO_OF_A_POOL = ONE_POOL._replace(gap=4, read_length=4, write_length=4, is_same=False, is_apart=True)
+PAGES_OF_ANOTHER_SIZE = Meeting(gap=0, read_step=8, write_step=12, read_length=8, write_length=12)
+
+
+@pytest.mark.parametrize(
+    ("meeting", "sources", "targets", "slot"),
+    [
+        (ONE_POOL, [1, 2], [2, 3], 2),
+        (ONE_POOL, [1, 2, 2], [1, 4, 3], None),
+        (ONE_POOL, 1, 1, None),
+        (ONE_POOL, [1, 2], [2, 1], 2),
+        (TWO_OF_A_POOL, [1, 2], [2, 1], None),
+        (PAGES_OF_ANOTHER_SIZE, 1, 1, 1),
+        (PAGES_OF_ANOTHER_SIZE, [0, 4], [1, 2], 2),
+        (PAGES_OF_ANOTHER_SIZE, [0, 3], [1, 3], None),
+    ],
+)
+def test_copies_that_meet_are_refused(meeting: Meeting, sources: object, targets: object, slot: int | None) -> None:
+    if slot is None:
+        slot_pair(sources, targets, CPU, (5, 5), [meeting])
+    else:
+        with pytest.raises(ValueError, match=f"target slot {slot} lies over a slot that the same call reads"):
+            slot_pair(sources, targets, CPU, (5, 5), [meeting])
 
 
 @pytest.mark.gpu

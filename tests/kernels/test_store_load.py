@@ -288,7 +288,7 @@ BAD_SLOTS = [
     (True, 1, TypeError, "the source slots must be integers, not bool"),
     ([1, 2], [True, False], TypeError, "the target slots must be integers, not bool"),
     (1, np.bool_(True), TypeError, "the target slots must be integers, not bool"),
-    (torch.tensor([1.0]), [1], TypeError, "the source slots must be integers, not float32"),
+    (torch.tensor([1.0]), [1], TypeError, "the source slots must be integers, not torch.float32"),
     (torch.tensor(True), 1, TypeError, "the source slots must be integers, not bool"),
     (1j, 1, TypeError, "the source slots must be integers, not complex128"),
     (None, 1, TypeError, ""),
@@ -397,18 +397,42 @@ def test_meta_pools_are_checked_and_nothing_more() -> None:
 
 
 def test_more_programs_than_a_launch_has_are_refused() -> None:
-    made = pools.make("plain", torch.float32, 2, 3, 5, 7).copy("meta")
-    count = 2**31 // 6 + 1
-    active = made.active[:, :1].expand(2, count, 3, 5, 7)
-    codes, scales = made.codes[:, :1].expand(2, count, 3, 5, 7), made.scales[:, :1].expand(2, count, 3, 7)
-    slots = torch.zeros(1, dtype=torch.int64, device="meta").expand(count)
-    most = (2**31 - 1) // 6
-    with pytest.raises(ValueError, match=f"{count} slots in one call: at most {most} go into one launch"):
-        QuantizeStore(active, codes, scales)(slots, slots)
-    QuantizeStore(active, codes, scales)(slots[:most], slots[:most])
+    heads, count = 2**22, 600
+    active = torch.zeros((2, count, heads, 1, 1), dtype=torch.float32, device="meta")
+    codes, scales = torch.zeros_like(active, dtype=torch.int8), torch.zeros_like(active[..., 0])
+    most = (2**31 - 1) // (2 * heads)
+    with pytest.raises(ValueError, match=f"{most + 1} slots in one call: at most {most} go into one launch"):
+        QuantizeStore(active, codes, scales)(range(most + 1), range(most + 1))
+    QuantizeStore(active, codes, scales)(range(most), range(most))
 
 
 def test_pools_of_autograd_are_refused() -> None:
     made = pools.make("plain", torch.bfloat16, 1, 2, 5, 7)
-    with pytest.raises(KernelArgumentError, match="pools take no part in autograd"):
+    with pytest.raises(KernelArgumentError, match="pools are plain strided tensors"):
         QuantizeStore(made.active.clone().requires_grad_(), made.codes, made.scales)
+
+
+def test_what_is_written_has_a_place_for_each_element(device: torch.device) -> None:
+    made = pools.make("plain", torch.bfloat16, 1, 2, 5, 7).copy(device)
+    for active, codes, scales, text in (
+        (made.active, made.codes[:, :, :, :1].expand(made.codes.shape), made.scales, "several elements of which"),
+        (made.active, made.codes, made.scales[..., :1].expand(made.scales.shape), "several elements of which"),
+        (made.active, made.codes, made.buffers[1].view(torch.bfloat16)[:56].reshape(1, 4, 2, 7), "share bytes"),
+        (made.active, made.buffers[0].view(torch.int8)[:280].reshape(1, 4, 2, 5, 7), made.scales, None),
+    ):
+        if text is not None:
+            with pytest.raises(KernelArgumentError, match=text):
+                QuantizeStore(active, codes, scales)
+            continue
+        store = QuantizeStore(active, codes, scales)
+        with pytest.raises(ValueError, match="target slot 1 lies over a slot that the same call reads"):
+            store(0, 1)
+        store(4, 1)
+
+
+@pytest.mark.parametrize("what", ["active", "codes", "scales", "lost"])
+def test_what_is_no_tensor_is_refused(what: str) -> None:
+    made = pools.make("plain", torch.bfloat16, 1, 2, 5, 7)
+    given = {"active": made.active, "codes": made.codes, "scales": made.scales, "lost": None, what: np.zeros(3)}
+    with pytest.raises(KernelArgumentError, match=f"{what} is a ndarray, not a torch tensor"):
+        QuantizeStore(**given)

@@ -64,11 +64,12 @@ def _are_within(a: Tensor, b: Tensor, inner: int, outer: int) -> bool:
     return step(a, outer) == step(b, outer) and together <= step(a, outer)
 
 
-def _misses(a: Tensor, b: Tensor, axis: int) -> bool:
-    """Are a place of one and of the other tensor apart, wherever along an axis of the same step they are?"""
-    lengths, period = (_element(a), _element(b)), step(a, axis)
+def _misses(a: Tensor, b: Tensor, axis: int, lengths: tuple[int, int]) -> bool:
+    """Are stretches of such lengths, one at each place of an axis of the same step, apart?"""
     if max(a.shape[axis], b.shape[axis]) == 1:
-        return not are_in_one_place(a.narrow(axis, 0, 1), b.narrow(axis, 0, 1))
+        gap = b.data_ptr() - a.data_ptr()
+        return gap >= lengths[0] or -gap >= lengths[1]
+    period = step(a, axis)
     off = (b.data_ptr() - a.data_ptr()) % max(period, 1)
     return step(b, axis) == period and off >= lengths[0] and off + lengths[1] <= period
 
@@ -77,8 +78,12 @@ def are_apart(a: Tensor, b: Tensor) -> bool:
     """Do two tensors of one pool share no byte? Told from where they lie: far apart, or in turns by slot or by layer."""
     if not are_in_one_place(a, b):
         return True
-    axes = ((LAYERS, SLOTS), (SLOTS, LAYERS))
-    return any(_are_within(a, b, inner, outer) and _misses(a, b, inner) for inner, outer in axes)
+    for inner, outer in ((LAYERS, SLOTS), (SLOTS, LAYERS)):
+        if _misses(a, b, outer, (_reach(a, inner), _reach(b, inner))):
+            return True
+        if _are_within(a, b, inner, outer) and _misses(a, b, inner, (_element(a), _element(b))):
+            return True
+    return False
 
 
 class Meeting(NamedTuple):

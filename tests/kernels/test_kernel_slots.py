@@ -92,7 +92,7 @@ BAD = [
     (-(2**70), ValueError, "the slots are 0 to 8, not -1180591620717411303424; drop padding"),
     ([True, 2], TypeError, "the slots must be integers, not bool: [True, 2]"),
     (torch.zeros(1, dtype=torch.bfloat16), TypeError, "the slots must be integers, not torch.bfloat16"),
-    (np.timedelta64(3), TypeError, "the slots must be integers, not timedelta64"),
+    (np.timedelta64(3, "s"), TypeError, "the slots must be integers, not timedelta64"),
     ([[1], [2, 3]], ValueError, "the slots are no list of slot numbers: "),
     ([[]], ValueError, "the slots must have no or one axis, not the shape (1, 0)"),
     (torch.zeros((1, 1), dtype=torch.int64), ValueError, "the slots must have no or one axis, not the shape (1, 1)"),

@@ -17,6 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from poolproof.buffer_reports import BufferSnapshot, BufferStats
+    from poolproof.compaction import Move
     from poolproof.errors import (
         Fault,
         GroupError,
@@ -25,58 +27,129 @@ if TYPE_CHECKING:
         InvalidIds,
         InvalidOwner,
         InvalidTransfer,
+        LayoutError,
         PoolError,
         PoolExhausted,
         SpecViolation,
         WrongThread,
     )
+    from poolproof.events import EventSource
+    from poolproof.holds import FreeGroup, Gate, Lease
+    from poolproof.model_pools import sub_pools_for
     from poolproof.owner import Owner
+    from poolproof.page_errors import (
+        BufferExhausted,
+        GateError,
+        InvalidPages,
+        LeaseError,
+        PoolBusy,
+        StepError,
+    )
     from poolproof.slot_group import Group
     from poolproof.slot_pool import SlotPool
     from poolproof.slot_reports import SlotSnapshot, SlotStats
+    from poolproof.steps import Step
+    from poolproof.sub_pool import SubPool
+    from poolproof.sub_pools import (
+        Checkpoints,
+        KVPages,
+        LatentPages,
+        Pages,
+        StateSlots,
+        WindowPages,
+    )
+    from poolproof.unified_pool import UnifiedPool
     from poolproof.violation import Violation
 
 __version__ = "0.1.0"
 
 _HOMES: Final = {
+    "BufferExhausted": "page_errors",
+    "BufferSnapshot": "buffer_reports",
+    "BufferStats": "buffer_reports",
+    "Checkpoints": "sub_pools",
+    "EventSource": "events",
     "Fault": "errors",
+    "FreeGroup": "holds",
+    "Gate": "holds",
+    "GateError": "page_errors",
     "Group": "slot_group",
     "GroupError": "errors",
     "InvalidFree": "errors",
     "InvalidHolder": "errors",
     "InvalidIds": "errors",
     "InvalidOwner": "errors",
+    "InvalidPages": "page_errors",
     "InvalidTransfer": "errors",
+    "KVPages": "sub_pools",
+    "LatentPages": "sub_pools",
+    "LayoutError": "errors",
+    "Lease": "holds",
+    "LeaseError": "page_errors",
+    "Move": "compaction",
     "Owner": "owner",
+    "Pages": "sub_pools",
+    "PoolBusy": "page_errors",
     "PoolError": "errors",
     "PoolExhausted": "errors",
     "SlotPool": "slot_pool",
     "SlotSnapshot": "slot_reports",
     "SlotStats": "slot_reports",
     "SpecViolation": "errors",
+    "StateSlots": "sub_pools",
+    "Step": "steps",
+    "StepError": "page_errors",
+    "SubPool": "sub_pool",
+    "UnifiedPool": "unified_pool",
     "Violation": "violation",
+    "WindowPages": "sub_pools",
     "WrongThread": "errors",
+    "sub_pools_for": "model_pools",
 }
 
 __all__ = [
+    "BufferExhausted",
+    "BufferSnapshot",
+    "BufferStats",
+    "Checkpoints",
+    "EventSource",
     "Fault",
+    "FreeGroup",
+    "Gate",
+    "GateError",
     "Group",
     "GroupError",
     "InvalidFree",
     "InvalidHolder",
     "InvalidIds",
     "InvalidOwner",
+    "InvalidPages",
     "InvalidTransfer",
+    "KVPages",
+    "LatentPages",
+    "LayoutError",
+    "Lease",
+    "LeaseError",
+    "Move",
     "Owner",
+    "Pages",
+    "PoolBusy",
     "PoolError",
     "PoolExhausted",
     "SlotPool",
     "SlotSnapshot",
     "SlotStats",
     "SpecViolation",
+    "StateSlots",
+    "Step",
+    "StepError",
+    "SubPool",
+    "UnifiedPool",
     "Violation",
+    "WindowPages",
     "WrongThread",
     "__version__",
+    "sub_pools_for",
 ]
 
 

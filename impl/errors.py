@@ -172,3 +172,7 @@ class SpecViolation(PoolError, AssertionError):
         self.slots = tuple(slots)
         self.pool_value = pool_value
         self.spec_value = spec_value
+
+
+class LayoutError(PoolError, ValueError):
+    """Sub-pools are declared wrongly, or a buffer cannot hold them; the message says the numbers and the remedy."""

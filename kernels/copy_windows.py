@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 import triton
 from torch import Tensor
 from triton import language as tl

@@ -34,7 +34,7 @@ class Prepared:
         first = next(value for value in fixed if isinstance(value, Tensor))
         self._index = first.device.index if first.device.type == "cuda" else None
         self.options = options
-        self._compiled: dict[tuple[type, ...], tuple[Any, ...]] = {}
+        self._compiled: dict[tuple[type, ...], tuple[Any, int, Any, tuple[Any, ...]]] = {}
 
     def launch(self, programs: int, *changing: Any) -> None:
         """Launch on the current stream of the tensors' device, with so many programs in one axis."""

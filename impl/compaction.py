@@ -1,0 +1,157 @@
+"""Making room: which pages move into which holes, so that frontiers retreat and floats give way.
+
+Only as much moves as is asked for. Whether there is enough room at all is worked out beforehand, by `poolproof.chain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolproof.chain import Span
+from poolproof.page_table import NO_ID, PageTable
+from poolproof.spec.arithmetic import ceil_div
+
+
+class Move(NamedTuple):
+    """Pages of one sub-pool that were moved.
+
+    Attributes:
+        name: the sub-pool.
+        ids: [n], whose pages they are.
+        sources, targets: [n], the pages before and after.
+    """
+
+    name: str
+    ids: NDArray[np.int64]
+    sources: NDArray[np.int64]
+    targets: NDArray[np.int64]
+
+
+class Compaction:
+    """The moves of one buffer.
+
+    Args:
+        tables: in the order of the chain.
+        sink_bytes: what lies below is nobody's.
+        total: bytes of the buffer.
+        move: moves bound pages of a table into holes, sources and holes as given.
+    """
+
+    def __init__(
+        self,
+        tables: list[PageTable],
+        sink_bytes: int,
+        total: int,
+        move: Callable[[PageTable, NDArray[np.int64], NDArray[np.int64]], None],
+    ) -> None:
+        self._tables, self._sink_bytes, self._total, self._move = tables, sink_bytes, total, move
+
+    # ------------------------------------------------------------------------------------------------- room as it is
+
+    def ceiling(self, k: int) -> int:
+        """The byte at which the next extent above begins."""
+        for table in self._tables[k + 1 :]:
+            if table.first != table.last:
+                return table.first * table.page_bytes
+        return self._total
+
+    def floor(self, k: int) -> int:
+        """The byte at which the next extent below ends."""
+        for table in reversed(self._tables[:k]):
+            if table.first != table.last:
+                return table.last * table.page_bytes
+        return self._sink_bytes
+
+    def gap_above(self, k: int) -> int:
+        """How many pages extent k can grow upwards by as things are; an empty float counts from the next one below."""
+        table = self._tables[k]
+        return 0 if table.is_down else self.ceiling(k) // table.page_bytes - table.last
+
+    def gap_below(self, k: int) -> int:
+        """How many pages extent k can grow downwards by as things are."""
+        table = self._tables[k]
+        return 0 if table.is_up else table.first - ceil_div(self.floor(k), table.page_bytes)
+
+    # ---------------------------------------------------------------------------------------------------- making room
+
+    def clear_above(self, k: int, byte: int) -> None:
+        """Every extent above k begins at this byte or later."""
+        for j in range(k + 1, len(self._tables)):
+            table = self._tables[j]
+            if table.first == table.last:
+                continue
+            if table.first * table.page_bytes < byte:
+                self._vacate_low(j, ceil_div(byte, table.page_bytes))
+            return
+
+    def clear_below(self, k: int, byte: int) -> None:
+        """Every extent below k ends at this byte or earlier."""
+        for j in range(k - 1, -1, -1):
+            table = self._tables[j]
+            if table.first == table.last:
+                continue
+            if table.last * table.page_bytes > byte:
+                self._vacate_high(j, byte // table.page_bytes)
+            return
+
+    def _vacate_low(self, j: int, target: int) -> None:
+        """The extent begins at page `target` or later."""
+        table = self._tables[j]
+        sources, holes = self._split(table, table.first, min(target, table.last), target, table.last)
+        if len(sources) > holes:
+            self.clear_above(j, (max(table.last, target) + len(sources) - holes) * table.page_bytes)
+            table.widen(max(table.last, target) + len(sources) - holes - table.last, upwards=True)
+        self._into_holes(table, sources, target, table.last)
+
+    def _vacate_high(self, j: int, target: int) -> None:
+        """The extent ends at page `target` or earlier."""
+        table = self._tables[j]
+        sources, holes = self._split(table, max(target, table.first), table.last, table.first, target)
+        if len(sources) > holes:
+            start = min(table.first, target) - (len(sources) - holes)
+            self.clear_below(j, start * table.page_bytes)
+            table.widen(table.first - start, upwards=False)
+        self._into_holes(table, sources, table.first, target)
+
+    def _split(self, table: PageTable, first: int, last: int, low: int, high: int) -> tuple[NDArray[np.int64], int]:
+        """The bound pages in one part of the extent, and how many holes there are in the other part."""
+        sources = first + np.flatnonzero(table.virtual[first:last] != NO_ID)
+        there = int(np.count_nonzero(table.holes.marks(first, last)))
+        return sources, table.holes.size - there
+
+    def _into_holes(self, table: PageTable, sources: NDArray[np.int64], low: int, high: int) -> None:
+        if len(sources):
+            self._move(table, sources, table.holes.some(len(sources), low, high))
+        table.trim()
+
+    # ------------------------------------------------------------------------------------------------ quiet moments
+
+    def shrink(self, k: int, span: Span, most: int | None) -> None:
+        """The holes of an extent leave it, as far as that takes at most so many moves, and past nothing that is fixed.
+
+        Ends shrink towards where they begin, floats towards their lower side.
+        """
+        table = self._tables[k]
+        if not table.holes.size:
+            return
+        if table.is_down:
+            target = min(span.low, table.last - table.size)
+            near = table.virtual[table.first : target] != NO_ID
+            cut = table.first + self._affordable(near, most)
+            self._vacate_low(k, cut)
+        else:
+            target = max(span.high, table.first + table.size)
+            near = table.virtual[target : table.last][::-1] != NO_ID
+            cut = table.last - self._affordable(near, most)
+            self._vacate_high(k, cut)
+
+    @staticmethod
+    def _affordable(bound: NDArray[np.bool_], most: int | None) -> int:
+        """How many pages from the frontier on hold no more than so many bound ones."""
+        if most is None:
+            return len(bound)
+        return int(np.searchsorted(np.cumsum(bound), most, side="right"))

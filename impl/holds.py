@@ -1,0 +1,116 @@
+"""Leases and gates: pages that stay where they are, because somebody outside addresses them physically."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from poolproof.unified_pool import UnifiedPool
+
+
+class Lease:
+    """Pages that are promised to stay, as `UnifiedPool.lease` returns it. As a context manager it releases itself.
+
+    Attributes:
+        name: the sub-pool.
+        physical: [n], the pages of the ids that were leased, in their order: good until the release, whatever is freed
+            meanwhile. Page i is bytes [i * page_bytes, (i + 1) * page_bytes) of the buffer.
+        why: as given, for messages.
+    """
+
+    __slots__ = ("_pool", "is_held", "name", "physical", "why")
+
+    def __init__(self, pool: UnifiedPool, name: str, physical: NDArray[np.int64], why: str) -> None:
+        self._pool, self.name, self.physical, self.why = pool, name, physical, why
+        self.is_held = True
+
+    def release(self) -> None:
+        """The last use of the pages' addresses is over. Any thread may call it; it takes effect at the next operation.
+
+        Raises:
+            LeaseError: it was released before.
+        """
+        self._pool._give_back(self)
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_held:
+            self.release()
+
+    def __repr__(self) -> str:
+        return f"Lease({len(self.physical)} pages of {self.name!r}, {self.why!r}, held={self.is_held})"
+
+
+class Gate:
+    """A closed gate: no page of the sub-pool moves. As a context manager it opens itself.
+
+    Attributes:
+        name: the sub-pool.
+        why: as given, for messages.
+        is_closed: until `open`.
+    """
+
+    __slots__ = ("_pool", "is_closed", "name", "why")
+
+    def __init__(self, pool: UnifiedPool, name: str, why: str) -> None:
+        self._pool, self.name, self.why = pool, name, why
+        self.is_closed = True
+
+    def open(self) -> None:
+        """Pages may move again, unless another gate of the sub-pool is closed.
+
+        Raises:
+            GateError: it was opened before.
+        """
+        self._pool._open_gate(self)
+
+    def __enter__(self) -> Gate:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_closed:
+            self.open()
+
+    def __repr__(self) -> str:
+        return f"Gate({self.name!r}, {self.why!r}, closed={self.is_closed})"
+
+
+class FreeGroup:
+    """A group of frees whose pages are kept until it ends. As a context manager it ends itself.
+
+    Attributes:
+        is_open: until `end`.
+    """
+
+    __slots__ = ("_pool", "is_open")
+
+    def __init__(self, pool: UnifiedPool) -> None:
+        self._pool = pool
+        self.is_open = True
+
+    def end(self) -> None:
+        """The pages of the group's frees can be handed out again.
+
+        Raises:
+            GroupError: it has ended before.
+        """
+        self._pool._end_group(self)
+
+    def __enter__(self) -> FreeGroup:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_open:
+            self.end()

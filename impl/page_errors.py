@@ -1,0 +1,81 @@
+"""What a unified pool refuses beyond what every pool does. Each error says the numbers and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from poolproof.errors import LISTED, InvalidFree, PoolError, PoolExhausted
+
+
+class BufferExhausted(PoolExhausted):
+    """An allocation asks for more pages than the buffer can give, a compaction included.
+
+    Attributes:
+        name: the sub-pool.
+        need, have: pages asked for, and what one `alloc` could get now.
+        need_bytes, have_bytes: the same in bytes.
+        reclaimable: pages of the sub-pool that are pending: free once steps, leases and groups let go of them.
+        free_ids: ids of the sub-pool that lead to no page.
+    """
+
+    def __init__(self, name: str, *, need: int, have: int, page_bytes: int, reclaimable: int, free_ids: int) -> None:
+        PoolError.__init__(
+            self,
+            f"sub-pool {name!r}: {need} pages ({need * page_bytes} bytes) needed, {have} ({have * page_bytes} bytes) "
+            f"to be had, a compaction included; {reclaimable} pages are pending, {free_ids} ids are free. Free pages "
+            f"here or in the sub-pools beside, complete steps, release leases, open gates, admit less, or make the "
+            f"buffer larger. Nothing was changed.",
+        )
+        self.name = name
+        self.need, self.have = need, have
+        self.need_bytes, self.have_bytes = need * page_bytes, have * page_bytes
+        self.reclaimable = reclaimable
+        self.free_ids = free_ids
+
+
+class InvalidPages(InvalidFree):
+    """Page ids are refused.
+
+    Attributes:
+        name: the sub-pool.
+        operation: the method that refused.
+        ids: the first few offending ids.
+        count: how many offending ids there are.
+    """
+
+    def __init__(self, name: str, operation: str, why: str, ids: Sequence[int], most: int) -> None:
+        listed = ", ".join(map(str, ids[:LISTED])) + (", ..." if len(ids) > LISTED else "")
+        what = f"{len(ids)} id is" if len(ids) == 1 else f"{len(ids)} ids are"
+        PoolError.__init__(
+            self,
+            f"{operation} in sub-pool {name!r}: {what} {why}: [{listed}] (ids of this sub-pool are 1..{most}). "
+            f"Nothing was changed.",
+        )
+        self.name = name
+        self.operation = operation
+        self.ids = tuple(ids[:LISTED])
+        self.count = len(ids)
+
+
+class StepError(PoolError):
+    """A step cannot begin, go on or end as asked."""
+
+
+class LeaseError(PoolError):
+    """Pages cannot be leased or a lease not released as asked."""
+
+
+class GateError(PoolError):
+    """A gate was opened before."""
+
+
+class PoolBusy(PoolError):
+    """Something is in flight or held that the operation would pull the ground from under."""
+
+
+SINK_WHY: Final = "the sink, which nobody is given; drop padding before the call"
+NEGATIVE_WHY: Final = "negative; drop padding such as -1 before the call"
+RANGE_WHY: Final = "out of range; pass page ids of this sub-pool, not token ids or ids of another one"
+DEAD_WHY: Final = "not live; forget an id when it is given back"
+TWICE_WHY: Final = "listed more than once; list each page once in a call"

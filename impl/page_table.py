@@ -1,0 +1,338 @@
+"""The tables of one sub-pool: which id leads to which page, where its extent lies, and what in it is free.
+
+Every change is one that `poolproof.spec.schedule` has an action for, or a batch of them, and is told to the journal
+under that action's name. Whether a change is allowed is for the callers to have checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolproof.chain import NOWHERE, Span
+from poolproof.page_list import PageList
+
+if TYPE_CHECKING:
+    from poolproof.steps import Step
+
+Pages: TypeAlias = NDArray[np.int64]
+Journal: TypeAlias = Callable[..., None]
+"""Called with an action of the spec, the sub-pool's place in the chain, and arrays or numbers, one for each step."""
+
+UNMAPPED: Final = -1
+NO_ID: Final = -1
+FILLED: Final = 1
+PUBLISHED: Final = 2
+
+_LOOK: Final = 64
+_QUEUED: Final = 4096
+
+
+class PageTable:
+    """One sub-pool's tables.
+
+    Args:
+        index: place in the chain.
+        is_up, is_down: which end it is; a float is neither.
+        page_bytes: bytes of a page.
+        pages: pages of the whole buffer, that of the sink included.
+        ids: ids, the sink's included.
+        start: where an empty extent of an end lies: the up end's first page, or the down end's last plus one.
+        zeroed: pages read as zeros when they are handed out.
+        journal: told of every change; None where nobody listens.
+
+    Attributes:
+        first, last: the extent is the pages first to last - 1.
+        ids: ids, the sink's included.
+        physical: [ids + 1], the page of an id, UNMAPPED for those that have none and one past the end, 0 for the sink.
+        virtual: [pages + 1], the id of a page, NO_ID for those that have none.
+        born: [ids], the time of an id's last bind.
+        flags: [ids], FILLED and PUBLISHED.
+        hold: [pages], the leases, steps away from home and deferred frees that keep a page.
+        bound: ids that lead to a page.
+    """
+
+    __slots__ = (
+        "_free_head",
+        "_free_ids",
+        "_queue",
+        "born",
+        "bound",
+        "first",
+        "flags",
+        "hold",
+        "holes",
+        "ids",
+        "index",
+        "is_down",
+        "is_up",
+        "journal",
+        "last",
+        "page_bytes",
+        "pending",
+        "physical",
+        "start",
+        "to_zero",
+        "virtual",
+        "zeroed",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        *,
+        is_up: bool,
+        is_down: bool,
+        page_bytes: int,
+        pages: int,
+        ids: int,
+        start: int,
+        zeroed: bool,
+        journal: Journal | None = None,
+    ) -> None:
+        self.index, self.is_up, self.is_down = index, is_up, is_down
+        self.page_bytes, self.start, self.zeroed, self.journal = page_bytes, start, zeroed, journal
+        self.ids = ids
+        self.physical = np.full(ids + 1, UNMAPPED, np.int64)
+        self.virtual = np.full(pages + 1, NO_ID, np.int64)
+        self.physical[0] = self.virtual[0] = 0
+        self.born = np.zeros(ids, np.int64)
+        self.flags = np.zeros(ids, np.int8)
+        self.hold = np.zeros(pages, np.int32)
+        self.to_zero = np.zeros(pages, np.bool_)
+        self.holes, self.pending = PageList(pages), PageList(pages)
+        self._free_ids = np.arange(1, ids)
+        self.reset()
+
+    def reset(self) -> None:
+        """Counts and extent as in a new table; the tables themselves are as they were."""
+        self.first = self.last = self.start
+        self.bound = self._free_head = 0
+        self._queue: list[Pages] = []
+
+    # ------------------------------------------------------------------------------------------------------ queries
+
+    @property
+    def free_ids(self) -> int:
+        """How many ids lead to no page."""
+        return self.ids - 1 - self.bound
+
+    @property
+    def size(self) -> int:
+        """Pages of the extent that are no holes."""
+        return self.bound + self.pending.size
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it lies between the two ends."""
+        return not (self.is_up or self.is_down)
+
+    def span(self, fixed: Pages | None) -> Span:
+        """The extent for `chain`; `fixed` are pages that cannot move beside the pending ones, None all of them."""
+        if fixed is None:
+            return Span(self.page_bytes, self.first, self.last, self.size, self.first, self.last)
+        low, high = NOWHERE, 0
+        for pages in (fixed, self.pending.members):
+            if len(pages):
+                low, high = min(low, int(pages.min())), max(high, int(pages.max()) + 1)
+        return Span(self.page_bytes, self.first, self.last, self.size, low, high)
+
+    def next_ids(self, n: int) -> Pages:
+        """The ids that the next n binds of a sub-pool with ids of its own take."""
+        return self._free_ids[self._free_head : self._free_head + n].copy()
+
+    # ----------------------------------------------------------------------------------------------- binds and frees
+
+    def take_holes(self, ids: Pages, now: int) -> Pages:
+        """Bind ids to as many holes; the pages."""
+        pages = self.holes.take(len(ids))
+        self._bind(ids, pages, now)
+        if self.journal is not None:
+            self.journal("take_hole", self.index, ids, pages)
+        return pages
+
+    def take_frontier(self, ids: Pages, now: int, upwards: bool) -> Pages:
+        """Bind ids to the next pages of the extent, which are free and its own to take; the pages."""
+        n = len(ids)
+        if upwards:
+            pages = np.arange(self.last, self.last + n)
+            self.last += n
+        else:
+            pages = np.arange(self.first - 1, self.first - 1 - n, -1)
+            self.first -= n
+        self._bind(ids, pages, now)
+        if self.journal is not None:
+            self.journal("take_frontier", self.index, ids, pages)
+        return pages
+
+    def _bind(self, ids: Pages, pages: Pages, now: int) -> None:
+        self.physical[ids] = pages
+        self.virtual[pages] = ids
+        self.born[ids] = now
+        self.bound += len(ids)
+        if self.zeroed:
+            self.to_zero[pages] = True
+            self._queue.append(pages)
+            if len(self._queue) > _QUEUED:
+                self._queue = [self._waiting()]
+
+    def pop_ids(self, n: int) -> None:
+        """The next n ids are taken."""
+        self._free_head += n
+
+    def push_ids(self, ids: Pages) -> None:
+        """Ids of its own are free again."""
+        head = self._free_head - len(ids)
+        self._free_ids[head : self._free_head] = ids
+        self._free_head = head
+
+    def let_go(self, ids: Pages, deferred: bool = False) -> Pages:
+        """Unbind live ids, none twice; their pages, which are pending now where anything keeps them, or else holes."""
+        pages = self.physical[ids]
+        self.physical[ids] = UNMAPPED
+        self.virtual[pages] = NO_ID
+        self.flags[ids] = 0
+        self.bound -= len(ids)
+        if self.zeroed:
+            self.to_zero[pages] = False
+        if deferred:
+            self.hold[pages] += 1
+        if self.journal is not None:
+            self.journal("let_go_later" if deferred else "let_go", self.index, ids)
+        kept = self.hold[pages] != 0
+        if kept.any():
+            self.pending.add(pages[kept])
+            self._add_holes(pages[~kept])
+        else:
+            self._add_holes(pages)
+        return pages
+
+    def release(self, pages: Pages) -> None:
+        """One hold on each of these pages ends; the pending ones that nothing keeps any more are holes."""
+        self.hold[pages] -= 1
+        over = pages[(self.hold[pages] == 0) & self.pending.has(pages)]
+        if len(over):
+            self.pending.remove(over)
+            self._add_holes(over)
+
+    def _add_holes(self, pages: Pages) -> None:
+        """Pages that were let go of are holes; those at a frontier leave the extent."""
+        if not len(pages):
+            return
+        self.holes.add(pages)
+        if self.journal is not None:
+            self.journal("take_back", self.index, pages)
+        self.trim()
+
+    # ------------------------------------------------------------------------------------------------------- extents
+
+    def trim(self) -> None:
+        """The frontiers absorb the holes next to them; an empty float is laid aside."""
+        if not self.is_down:
+            self._retreat(self._edge(upper=True), upper=True)
+        if not self.is_up:
+            self._retreat(self._edge(upper=False), upper=False)
+        if self.is_float and self.first == self.last != 0:
+            self.lay_aside()
+
+    def _edge(self, upper: bool) -> int:
+        """How many holes in a row there are at a frontier."""
+        count, look = 0, _LOOK
+        while count < self.last - self.first:
+            if upper:
+                marks = self.holes.marks(max(self.last - count - look, self.first), self.last - count)[::-1]
+            else:
+                marks = self.holes.marks(self.first + count, min(self.first + count + look, self.last))
+            run = len(marks) if marks.all() else int(marks.argmin())
+            count += run
+            if run < len(marks):
+                break
+            look *= 2
+        return count
+
+    def _retreat(self, n: int, upper: bool) -> None:
+        if not n:
+            return
+        if upper:
+            self.last -= n
+            self.holes.remove(np.arange(self.last, self.last + n))
+        else:
+            self.first += n
+            self.holes.remove(np.arange(self.first - n, self.first))
+        if self.journal is not None:
+            self.journal("give_up_high" if upper else "give_up_low", self.index, n)
+
+    def widen(self, n: int, upwards: bool) -> None:
+        """The extent takes its next n pages, which are free and its own to take, as holes."""
+        if upwards:
+            pages = np.arange(self.last, self.last + n)
+            self.last += n
+        else:
+            pages = np.arange(self.first - 1, self.first - 1 - n, -1)
+            self.first -= n
+        self.holes.add(pages)
+        if self.journal is not None:
+            self.journal("widen", self.index, pages)
+
+    def put(self, at: int) -> None:
+        """An empty float lies at a page that fits."""
+        self.first = self.last = at
+        if self.journal is not None:
+            self.journal("put_float", self.index, at)
+
+    def lay_aside(self) -> None:
+        """An empty float lies nowhere."""
+        self.first = self.last = 0
+        if self.journal is not None:
+            self.journal("lay_float_aside", self.index)
+
+    # -------------------------------------------------------------------------------------------------- bytes to come
+
+    def relocate(self, step: Step, sources: Pages, holes: Pages) -> Pages:
+        """The ids of bound pages lead to these holes, to which a step copies; the sources are holes. The ids."""
+        ids = self.virtual[sources]
+        self.holes.remove(holes)
+        self.virtual[sources] = NO_ID
+        self.virtual[holes] = ids
+        self.physical[ids] = holes
+        if self.journal is not None:
+            self.journal("relocate", step, self.index, ids, holes)
+        self.holes.add(sources)
+        if self.journal is not None:
+            self.journal("take_back", self.index, sources)
+        return ids
+
+    @property
+    def has_queue(self) -> bool:
+        """Whether pages may be waiting to be zeroed."""
+        return bool(self._queue)
+
+    def _waiting(self) -> Pages:
+        """The pages of the queue that still wait, each once."""
+        queued = np.unique(np.concatenate(self._queue))
+        return queued[self.to_zero[queued]]
+
+    def zero_queue(self, step: Step) -> Pages:
+        """The pages that were handed out and wait to be zeroed, which a step does now."""
+        if not self._queue:
+            return np.empty(0, np.int64)
+        pages = self._waiting()
+        self.to_zero[pages] = False
+        self._queue = []
+        if self.journal is not None:
+            self.journal("zero", step, self.index, pages)
+        return pages
+
+    def clear(self) -> None:
+        """Every id is free, the extent empty, as in a new table."""
+        self.physical[1:] = UNMAPPED
+        self.virtual[1:] = NO_ID
+        self.flags[:] = 0
+        self.to_zero[:] = False
+        self.holes.clear()
+        self.pending.clear()
+        self._free_ids = np.arange(1, self.ids)
+        self.reset()

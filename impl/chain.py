@@ -61,7 +61,7 @@ def room_above(spans: Sequence[Span], k: int, total: int) -> int:
     span = spans[k]
     if k and k == len(spans) - 1:
         return 0
-    return ceiling_above(spans, k, total) // span.page_bytes - span.last
+    return max(ceiling_above(spans, k, total) // span.page_bytes - span.last, 0)
 
 
 def room_below(spans: Sequence[Span], k: int, sink_bytes: int) -> int:
@@ -69,7 +69,7 @@ def room_below(spans: Sequence[Span], k: int, sink_bytes: int) -> int:
     span = spans[k]
     if k == 0:
         return 0
-    return span.first - ceil_div(floor_below(spans, k, sink_bytes), span.page_bytes)
+    return max(span.first - ceil_div(floor_below(spans, k, sink_bytes), span.page_bytes), 0)
 
 
 def room(spans: Sequence[Span], k: int, sink_bytes: int, total: int) -> int:

@@ -31,6 +31,7 @@ from poolproof.sub_pool import SubPool
 from poolproof.sub_pools import Declaration, Resolved, resolve
 
 if TYPE_CHECKING:
+    from poolproof.buffer_reports import BufferSnapshot, BufferStats
     from poolproof.violation import Violation
 
 Pages = NDArray[np.int64]
@@ -704,14 +705,15 @@ class UnifiedPool:
         self._enter()
         table, ids = self._at(name), as_ids(ids)
         pages = self._check_live("lease", table, ids).copy()
-        if table.zeroed and table.to_zero[pages].any() and self._flight.open_home_step is not None:
+        self._check_unwritten(name, table, ids, pages)
+        if table.zeroed and table.to_zero[pages].any():
             step = self._flight.open_home_step
-            raise LeaseError(
-                f"lease: pages of {name!r} wait to be zeroed behind {step!r}: launch it. Nothing was changed."
-            )
-        self._check_unwritten(name, table, ids, pages)
-        self._zero_queued()
-        self._check_unwritten(name, table, ids, pages)
+            if step is not None:
+                raise LeaseError(
+                    f"lease: pages of {name!r} wait to be zeroed behind {step!r}: launch it. Nothing was changed."
+                )
+            self._zero_queued()
+            self._check_unwritten(name, table, ids, pages)
         table.hold[pages] += 1
         lease = Lease(self, name, pages, why)
         self._leases.append(lease)
@@ -793,6 +795,18 @@ class UnifiedPool:
         from poolproof.page_views import views
 
         return views(self.buffer, self.layouts[self._at(name).index])
+
+    def stats(self) -> BufferStats:
+        """The pool in figures; its time depends on the number of sub-pools, leases and gates alone."""
+        from poolproof.buffer_reports import buffer_stats
+
+        return buffer_stats(self)
+
+    def snapshot(self) -> BufferSnapshot:
+        """The whole state, bytes excepted, in plain ints."""
+        from poolproof.buffer_reports import buffer_snapshot
+
+        return buffer_snapshot(self)
 
     def check(self) -> list[Violation]:
         """Every claim of the spec's invariants, tested against the stored tables; [] means healthy."""

@@ -1,4 +1,4 @@
-"""Do tensors that a launch reads and writes side by side share bytes? What can be told when pools are bound, and by slot.
+"""Do tensors that a launch reads and writes side by side share bytes? Told when pools are bound, and slot by slot.
 
 Pools may be views of one buffer, each over all of it, as those of sub-pools that share one are. Then it depends on the
 slots of a call whether bytes meet.
@@ -75,7 +75,7 @@ def _misses(a: Tensor, b: Tensor, axis: int, lengths: tuple[int, int]) -> bool:
 
 
 def are_apart(a: Tensor, b: Tensor) -> bool:
-    """Do two tensors of one pool share no byte? Told from where they lie: far apart, or in turns by slot or by layer."""
+    """Do two tensors of one pool share no byte? Told from where they lie: far apart, or in turns by slot or layer."""
     if not are_in_one_place(a, b):
         return True
     for inner, outer in ((LAYERS, SLOTS), (SLOTS, LAYERS)):
@@ -142,8 +142,8 @@ def meetings(reads: Sequence[Tensor], writes: Sequence[Tensor]) -> list[Meeting]
     Where the n-th tensor read is the n-th written, a slot may be copied to itself.
 
     Raises:
-        ValueError: a written tensor lies over itself or another one, or over what is read in a way that slots do not tell.
-            The message says which.
+        ValueError: a written tensor lies over itself or another one, or over what is read in a way that slots do not
+            tell. The message says which.
     """
     for n, written in enumerate(writes):
         if written.numel() and meets_itself(written):

@@ -64,6 +64,21 @@ class Map(dict[Key, V], Generic[Key, V]):
             dict.update(self, [(key, to(key)) for key in chosen])
 
 
+class Unseen(Map[Any, Any]):
+    """A ghost table that nobody looks at: it reads as zero and takes no writes."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: Any) -> int:
+        return 0
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def relabel(self, to: Callable[..., Any], where: Callable[..., bool] | None = None) -> None:
+        """Nothing changes."""
+
+
 class Roster(Generic[K]):
     """A set of ids whose size is known and whose members can be listed: a bijection with 0 .. size - 1.
 

@@ -1,0 +1,488 @@
+"""Random use of a unified pool on a device that works when it pleases, with the spec in lockstep and every byte known.
+
+What each id's page must hold is kept beside the pool: every write leaves a pattern of its own, every read looks for the
+pattern of the last write before it, whenever the device comes to it. The pool's tables are compared with the spec's after
+every operation, by the pool's shadow.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolproof.buffer_shadow import BufferShadow
+from poolproof.errors import GroupError, SpecViolation
+from poolproof.fuzz.queued_device import QueuedDevice
+from poolproof.holds import FreeGroup, Gate, Lease
+from poolproof.page_errors import BufferExhausted, GateError, InvalidPages, LeaseError, PoolBusy, StepError
+from poolproof.spec import schedule as spec
+from poolproof.spec.language import Refused, item_of
+from poolproof.steps import HOME, Phase, Step
+from poolproof.sub_pools import Declaration
+from poolproof.unified_pool import UnifiedPool
+
+STREAMS: Final = (HOME, HOME, HOME, 1, 2)
+STEPS: Final = 10
+LEASES: Final = 4
+ZEROS: Final = 0
+UNKNOWN: Final = -1
+POISON: Final = 0xFF
+
+_WEIGHTS: Final = {
+    "alloc": 16,
+    "alloc_together": 4,
+    "bind": 8,
+    "free": 14,
+    "begin": 12,
+    "launch": 12,
+    "complete": 10,
+    "publish": 4,
+    "retire": 3,
+    "lease": 5,
+    "release": 5,
+    "gate": 1,
+    "open_gate": 3,
+    "group": 2,
+    "end_group": 3,
+    "compact": 8,
+    "bad_ids": 8,
+    "bad_call": 6,
+    "clear": 1,
+    "time": 8,
+}
+
+
+class WrongBytes(AssertionError):
+    """A page does not hold what its owner wrote last."""
+
+
+def pattern(stamp: int, size: int) -> NDArray[np.uint8]:
+    """The bytes that a write leaves; zeros for the stamp ZEROS."""
+    if stamp == ZEROS:
+        return np.zeros(size, np.uint8)
+    return ((stamp * 37 + np.arange(size) * 11) % 250 + 1).astype(np.uint8)
+
+
+class UnifiedDriver:
+    """One pool and its use.
+
+    Args:
+        seed: of everything that is drawn.
+        total: bytes of the buffer.
+        sub_pools: its declarations.
+
+    Attributes:
+        checked: operations done or refused, and compared.
+        counts: operations by name and outcome.
+    """
+
+    def __init__(self, seed: int, total: int, sub_pools: list[Declaration]) -> None:
+        self.draw = random.Random(seed)
+        self.device = QueuedDevice(self.draw)
+        self.pool = UnifiedPool(total, sub_pools, events=self.device)
+        self.shadow = BufferShadow(self.pool, steps=STEPS, leases=LEASES)
+        self.pool._follow(self.shadow)
+        self.bytes: NDArray[np.uint8] = self.pool.buffer.numpy()
+        self.bytes[self.pool.sink_bytes :] = POISON
+        self.names = [layout.name for layout in self.pool.layouts]
+        self.held: dict[str, dict[int, int]] = {name: {} for name in self.names}
+        self.steps: list[tuple[Step, list[Callable[[], None]]]] = []
+        self.over: list[Step] = []
+        self.leases: list[tuple[Lease, dict[int, int]]] = []
+        self.gates: list[Gate] = []
+        self.group: FreeGroup | None = None
+        self.checked = self.stamp = 0
+        self.counts: Counter[str] = Counter()
+        self.refusals: Counter[tuple[str, str]] = Counter()
+        self._wrong: list[str] = []
+
+    def run(self, operations: int) -> None:
+        """So many operations.
+
+        Raises:
+            SpecViolation, WrongBytes: the pool is wrong.
+        """
+        names, weights = list(_WEIGHTS), list(_WEIGHTS.values())
+        for n in range(operations):
+            operation = self.draw.choices(names, weights)[0]
+            outcome = getattr(self, f"_{operation}")()
+            if outcome is not None:
+                self.counts[f"{operation} {outcome}"] += 1
+                self.checked += 1
+            self.device.pass_time(3)
+            self._settle()
+            if n % 25 == 24:
+                self.check_everything()
+        self.check_everything()
+
+    # ------------------------------------------------------------------------------------------------------ comparing
+
+    def check_everything(self) -> None:
+        """Every page that must hold something does, once the device has done all it was given; the pool is healthy."""
+        self.device.drain()
+        open_writes = {
+            (name, page) for step, _ in self.steps for name, pages in step.writes.items() for page in pages.tolist()
+        }
+        for name in self.names:
+            for v, stamp in self.held[name].items():
+                page = int(self.pool[name].physical(v)[0])
+                table = self.pool._at(name)
+                if stamp != UNKNOWN and not table.to_zero[page] and (name, page) not in open_writes:
+                    self._expect(name, page, stamp, f"id {v} of {name}")
+        self._raise_wrong()
+        found = self.pool.check()
+        if found:
+            raise SpecViolation("check", "health", (), [str(one) for one in found], "healthy")
+
+    def _expect(self, name: str, page: int, stamp: int, what: str) -> None:
+        size = self.pool[name].layout.page_bytes
+        found = self.bytes[page * size : (page + 1) * size]
+        if not np.array_equal(found, pattern(stamp, size)):
+            self._wrong.append(f"{what}: page {page} holds {found.tolist()}, not {pattern(stamp, size).tolist()}")
+
+    def _raise_wrong(self) -> None:
+        if self._wrong:
+            raise WrongBytes("; ".join(self._wrong[:4]))
+
+    def _settle(self) -> None:
+        """Wrong bytes end the run; where many steps are in flight, some end."""
+        self._raise_wrong()
+        if len(self.pool._flight.steps) + len(self.over) > STEPS - 6:
+            self._finish_all()
+
+    def _finish_all(self) -> None:
+        """Launch and complete everything in order, the pool's own steps with a last empty one."""
+        if all(step.phase is Phase.LAUNCHED for step, _ in self.steps):
+            empty = self.pool.begin_step()
+            self.steps.append((empty, []))
+        for step, kernels in list(self.steps):
+            if step.phase is Phase.OPEN:
+                self._launch_one(step, kernels)
+        for step, _ in sorted(self.steps, key=lambda one: one[0].number):
+            step.complete()
+            step.retire()
+        self.steps = []
+        for step in self.over:
+            if step.phase is Phase.OVER:
+                step.retire()
+        self.over = []
+
+    def _refused(self, work: Callable[[], Any], *errors: type[Exception]) -> bool:
+        """Does the pool refuse, with one of these errors, and stay as it was?"""
+        try:
+            work()
+        except errors:
+            self.shadow.compare("a refused call")
+            return True
+        return False
+
+    def _spec_refuses(self, action: Callable[..., None], *arguments: int) -> None:
+        """The spec must refuse too what the pool has refused; by which guard is counted."""
+        item = item_of(action)
+        try:
+            item.guards(self.shadow.state, *arguments)
+        except Refused as refusal:
+            self.refusals[item.name, str(refusal)] += 1
+            return
+        raise SpecViolation(f"{item.name}{arguments}", "verdict", (), "refused", "allowed")
+
+    # ---------------------------------------------------------------------------------------------------- pages, ids
+
+    def _owners(self) -> list[str]:
+        return [layout.name for layout in self.pool.layouts if layout.ids_of is None]
+
+    def _new(self, name: str, ids: NDArray[np.int64]) -> None:
+        zeroed = self.pool[name].layout.zeroed
+        for v in ids.tolist():
+            if v in self.held[name]:
+                raise SpecViolation("alloc", "ids", (v,), "handed out", "live already")
+            self.held[name][v] = ZEROS if zeroed else UNKNOWN
+
+    def _alloc(self) -> str:
+        name = self.draw.choice(self._owners())
+        capacity = self.pool.capacity(name)
+        n = self.draw.choice([0, 1, 1, 2, 3, capacity, capacity + 1])
+        ids = self.pool[name].try_alloc(n)
+        if (ids is not None) != (n <= capacity):
+            raise SpecViolation(f"alloc({n}) of {name}", "capacity", (), ids, capacity)
+        if ids is None:
+            self.shadow.compare("a refused alloc")
+            return "refused"
+        self._new(name, ids)
+        return "done"
+
+    def _alloc_together(self) -> str:
+        demand = {name: self.draw.choice([0, 1, 1, 2, 3]) for name in self._owners()}
+        for layout in self.pool.layouts:
+            if layout.ids_of is not None and self.draw.random() < 0.7:
+                demand[layout.name] = self.draw.randint(0, demand[layout.ids_of])
+        fits = self.pool.fits(demand)
+        if self._refused(lambda: self._new_together(demand), BufferExhausted) == fits:
+            raise SpecViolation(f"alloc({demand})", "fits", (), not fits, fits)
+        return "done" if fits else "refused"
+
+    def _new_together(self, demand: dict[str, int]) -> None:
+        for name, ids in self.pool.alloc(demand).items():
+            self._new(name, ids)
+
+    def _bind(self) -> str | None:
+        windows = [layout for layout in self.pool.layouts if layout.ids_of is not None]
+        if not windows:
+            return None
+        layout = self.draw.choice(windows)
+        assert layout.ids_of is not None
+        free = [v for v in self.held[layout.ids_of] if v not in self.held[layout.name]]
+        ids = self.draw.sample(free, min(len(free), self.draw.choice([1, 1, 2, 4])))
+        capacity = self.pool.capacity(layout.name)
+        refused = self._refused(lambda: self.pool[layout.name].bind(ids), BufferExhausted)
+        if refused == (len(ids) <= capacity):
+            raise SpecViolation(f"bind({ids}) of {layout.name}", "capacity", (), not refused, capacity)
+        if refused:
+            return "refused"
+        self._new(layout.name, np.array(ids, np.int64))
+        return "done"
+
+    def _some(self, name: str, most: int = 4) -> list[int]:
+        """Some live ids of a sub-pool, in no order."""
+        return self.draw.sample(list(self.held[name]), min(len(self.held[name]), self.draw.randint(1, most)))
+
+    def _free(self) -> str | None:
+        name = self.draw.choice(self.names)
+        ids = self._some(name, self.draw.choice([2, 4, 50]))
+        if not ids:
+            return None
+        for window in self.names:
+            if self.pool[window].layout.ids_of == name:
+                self._note_leased(window, [v for v in ids if v in self.held[window]])
+                self.held[window] = {v: s for v, s in self.held[window].items() if v not in ids}
+        self._note_leased(name, ids)
+        array = np.array(ids, np.int64)
+        self.pool[name].free(array)
+        array.fill(-1)
+        for v in ids:
+            del self.held[name][v]
+        return "done"
+
+    def _note_leased(self, name: str, ids: list[int]) -> None:
+        """Of leased pages that are freed: what they hold now, they must hold until the release."""
+        pages = {int(self.pool[name].physical(v)[0]): self.held[name][v] for v in ids}
+        for lease, kept in self.leases:
+            if lease.name == name:
+                kept.update({page: pages[page] for page in lease.physical.tolist() if page in pages})
+
+    def _group(self) -> str:
+        if self.group is not None:
+            return "refused" if self._refused(self.pool.free_group, GroupError) else self._fail("free_group")
+        self.group = self.pool.free_group()
+        return "done"
+
+    def _end_group(self) -> str | None:
+        if self.group is None:
+            return None
+        group, self.group = self.group, None
+        group.end()
+        if not self._refused(group.end, GroupError):
+            self._fail("end")
+        return "done"
+
+    def _fail(self, operation: str) -> str:
+        raise SpecViolation(operation, "verdict", (), "done", "refused")
+
+    def _compact(self) -> str:
+        if self.draw.random() < 0.3:
+            self.pool.compact(urgent=True)
+        else:
+            self.pool.compact(moves=self.draw.choice([0, 1, 2, 8]))
+        return "done"
+
+    # ----------------------------------------------------------------------------------------------------------- steps
+
+    def _begin(self) -> str:
+        stream = self.draw.choice(STREAMS)
+        read = {name: self._some(name) for name in self.names if self.draw.random() < 0.5}
+        written = {name: self._some(name) for name in self.names if self.draw.random() < 0.5}
+        read = {name: [v for v in ids if self.held[name][v] != UNKNOWN] for name, ids in read.items()}
+        expected = [(name, v, self.held[name][v]) for name, ids in read.items() for v in ids]
+        after = [step for step, _ in self.steps if step.phase is Phase.LAUNCHED and self.draw.random() < 0.1]
+        try:
+            step = self.pool.begin_step(read, written, stream=stream, after=after)
+        except StepError:
+            self.shadow.compare("a refused begin_step")
+            return "refused"
+        kernels = [self._reader(step, name, v, stamp, at) for at, (name, v, stamp) in self._numbered(expected)]
+        for name, ids in written.items():
+            for v, page in zip(ids, step.writes[name].tolist(), strict=True):
+                self.stamp += 1
+                self.held[name][v] = self.stamp
+                kernels.append(self._writer(name, page, self.stamp))
+        self.steps.append((step, kernels))
+        return "done"
+
+    @staticmethod
+    def _numbered(expected: list[tuple[str, int, int]]) -> list[tuple[int, tuple[str, int, int]]]:
+        """Each with its place among those of its sub-pool."""
+        seen: Counter[str] = Counter()
+        found = []
+        for one in expected:
+            found.append((seen[one[0]], one))
+            seen[one[0]] += 1
+        return found
+
+    def _reader(self, step: Step, name: str, v: int, stamp: int, at: int) -> Callable[[], None]:
+        page = int(step.reads[name][at])
+        return lambda: self._expect(name, page, stamp, f"{step!r} reads id {v} of {name}")
+
+    def _writer(self, name: str, page: int, stamp: int) -> Callable[[], None]:
+        size = self.pool[name].layout.page_bytes
+
+        def write() -> None:
+            self.bytes[page * size : (page + 1) * size] = pattern(stamp, size)
+
+        return write
+
+    def _launch_one(self, step: Step, kernels: list[Callable[[], None]]) -> None:
+        for kernel in kernels:
+            self.device.give(step.stream, kernel)
+        kernels.clear()
+        step.launched()
+
+    def _launch(self) -> str | None:
+        opened = [(step, kernels) for step, kernels in self.steps if step.phase is Phase.OPEN]
+        if not opened:
+            return None
+        step, kernels = self.draw.choice(opened)
+        first = min(other.number for other, _ in opened if other.stream == step.stream)
+        if step.number != first:
+            return "refused" if self._refused(step.launched, StepError) else self._fail("launched")
+        self._launch_one(step, kernels)
+        return "done"
+
+    def _complete(self) -> str | None:
+        if not self.steps:
+            return None
+        step, _ = self.draw.choice(self.steps)
+        first = not any(other.is_before(step) for other, _ in self.steps)
+        if step.phase is not Phase.LAUNCHED or not first:
+            return "refused" if self._refused(step.complete, StepError) else self._fail("complete")
+        step.complete()
+        self.steps = [one for one in self.steps if one[0] is not step]
+        self.over.append(step)
+        return "done"
+
+    def _publish(self) -> str | None:
+        self.over = [step for step in self.over if step.phase is Phase.OVER]
+        if not self.over:
+            return None
+        step, name = self.draw.choice(self.over), self.draw.choice(self.names)
+        ids = self._some(name, 2)
+        return "refused" if self._refused(lambda: step.publish(name, ids), StepError) else "done"
+
+    def _retire(self) -> str | None:
+        self.over = [step for step in self.over if step.phase is Phase.OVER]
+        if not self.over:
+            return None
+        step = self.over.pop(self.draw.randrange(len(self.over)))
+        step.retire()
+        if not self._refused(step.retire, StepError):
+            self._fail("retire")
+        return "done"
+
+    # ----------------------------------------------------------------------------------------------- leases and gates
+
+    def _lease(self) -> str | None:
+        name = self.draw.choice(self.names)
+        ids = self._some(name, 3)
+        if not ids or len(self.leases) + len(self.gates) >= LEASES:
+            return None
+        try:
+            self.leases.append((self.pool.lease(name, ids, "fuzz"), {}))
+        except LeaseError:
+            self.shadow.compare("a refused lease")
+            return "refused"
+        return "done"
+
+    def _release(self) -> str | None:
+        if not self.leases:
+            return None
+        lease, kept = self.leases.pop(self.draw.randrange(len(self.leases)))
+        self.device.drain()
+        writing = {page for step, _ in self.steps for page in step.writes.get(lease.name, np.empty(0)).tolist()}
+        for page, stamp in kept.items():
+            if stamp != UNKNOWN and page not in writing:
+                self._expect(lease.name, page, stamp, f"{lease!r}")
+        lease.release()
+        if not self._refused(lease.release, LeaseError):
+            self._fail("release")
+        return "done"
+
+    def _gate(self) -> str | None:
+        if len(self.leases) + len(self.gates) >= LEASES:
+            return None
+        self.gates.append(self.pool.gate(self.draw.choice(self.names), "fuzz"))
+        return "done"
+
+    def _open_gate(self) -> str | None:
+        if not self.gates:
+            return None
+        gate = self.gates.pop(self.draw.randrange(len(self.gates)))
+        gate.open()
+        if not self._refused(gate.open, GateError):
+            self._fail("open")
+        return "done"
+
+    # ----------------------------------------------------------------------------------------------------- wrong calls
+
+    def _bad_ids(self) -> str:
+        """Ids that are not live, or listed twice, among good ones: refused everywhere, and by the spec."""
+        name = self.draw.choice(self.names)
+        pool, good = self.pool[name], self._some(name, 3)
+        dead = [v for v in range(1, pool.ids) if v not in self.held[name]] or [0]
+        bad = self.draw.choice([0, -1, pool.ids, pool.ids + 7, -(2**62), self.draw.choice(dead), *good[:1]])
+        ids = [*good, bad]
+        self.draw.shuffle(ids)
+        calls = [
+            lambda: pool.free(ids),
+            lambda: self.pool.lease(name, ids, "fuzz"),
+            lambda: self.pool.begin_step(reads={name: ids}),
+            lambda: self.pool.begin_step(writes={name: ids}),
+        ]
+        if not self._refused(self.draw.choice(calls), InvalidPages):
+            self._fail(f"ids {ids} of {name}")
+        if bad not in good:
+            self._spec_refuses(spec.let_go, self.names.index(name), bad)
+        return "refused"
+
+    def _bad_call(self) -> str | None:
+        """Calls that the state does not allow."""
+        name = self.draw.choice(self.names)
+        unknown = [v for v, stamp in self.held[name].items() if stamp == UNKNOWN]
+        if unknown and self.draw.random() < 0.5:
+            if not self._refused(lambda: self.pool.begin_step(reads={name: unknown[:1]}), StepError):
+                self._fail("begin_step")
+            return "refused"
+        if self.pool[name].layout.ids_of is None:
+            if not self._refused(lambda: self.pool[name].bind([]), TypeError):
+                self._fail("bind")
+            return "refused"
+        if not self._refused(lambda: self.pool[name].alloc(1), TypeError):
+            self._fail("alloc")
+        return "refused"
+
+    def _clear(self) -> str:
+        if self.pool._flight.steps or self.leases or self.gates or self.group is not None:
+            if not self._refused(self.pool.clear, PoolBusy):
+                self._fail("clear")
+            self._spec_refuses(spec.clear)
+            return "refused"
+        self.pool.clear()
+        self.held = {name: {} for name in self.names}
+        return "done"
+
+    def _time(self) -> None:
+        """The device gets on."""
+        self.device.pass_time(20)

@@ -12,6 +12,7 @@ from poolproof.cli.prove import live_progress
 
 if TYPE_CHECKING:
     from poolproof.fuzz.campaign import CampaignResult, Failure
+    from poolproof.fuzz.unified_campaign import UnifiedResult
 
 
 def register(app: typer.Typer) -> None:
@@ -20,20 +21,28 @@ def register(app: typer.Typer) -> None:
 
 
 def fuzz(
-    target: Annotated[str, typer.Argument(help="slot-pool, or module:factory of your own allocator.")],
+    target: Annotated[str, typer.Argument(help="slot-pool, unified-pool, or module:factory of your own allocator.")],
     time: Annotated[float | None, typer.Option("--time", help="Seconds to spend.")] = None,
     ops: Annotated[int | None, typer.Option("--ops", help="Checked operations to reach (200,000 by default).")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything; drawn and shown by default.")] = None,
     save_dir: Annotated[Path, typer.Option(help="Where the trace of a failure is saved.")] = Path("poolproof-failures"),
+    jobs: Annotated[int, typer.Option(min=1, help="Processes (unified-pool only).")] = 1,
+    number: Annotated[int | None, typer.Option("--round", help="One buffer of the seed (unified-pool only).")] = None,
+    keep: Annotated[str | None, typer.Option(help="Operations of --round, such as 0,4,17; all by default.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Drive an allocator and the spec in lockstep, and compare the whole state after every operation."""
-    from poolproof.fuzz.campaign import run_campaign
-
     if seed is None:
         from secrets import randbelow
 
         seed = randbelow(1 << 32)
+    if target == "unified-pool":
+        passed = play_again(seed, number, keep) if number is not None else fuzz_unified(seed, ops, time, jobs, as_json)
+        raise typer.Exit(0 if passed else 1)
+    if jobs != 1 or number is not None or keep is not None:
+        raise typer.BadParameter("--jobs, --round and --keep are for the target unified-pool")
+    from poolproof.fuzz.campaign import run_campaign
+
     with live_progress("fuzzing") as progress:
         result = run_campaign(target, ops=ops, seconds=time, seed=seed, save_dir=save_dir, progress=progress)
     if as_json:
@@ -41,6 +50,67 @@ def fuzz(
     else:
         print_lines(report_lines(result))
     raise typer.Exit(0 if result.passed else 1)
+
+
+def fuzz_unified(seed: int, ops: int | None, seconds: float | None, jobs: int, as_json: bool) -> bool:
+    """A campaign against the unified pool; has it passed?"""
+    from poolproof.fuzz.unified_campaign import run_unified
+
+    with live_progress("fuzzing") as progress:
+        result = run_unified(seed, ops, seconds, jobs, progress)
+    if as_json:
+        print_json(result.plain())
+    else:
+        print_lines(unified_lines(result))
+    return result.passed
+
+
+def play_again(seed: int, number: int, keep: str | None) -> bool:
+    """One buffer of a campaign again; was nothing wrong?"""
+    from poolproof.fuzz.unified_campaign import play
+
+    try:
+        kept = None if keep is None else {int(part) for part in keep.split(",")}
+    except ValueError:
+        raise typer.BadParameter(f"--keep {keep}: give numbers such as 0,4,17") from None
+    driver, error = play(seed, number, kept, with_trace=True)
+    lines = [f"    {line}" for line in driver.shadow.history or ()]
+    print_lines([*lines, "passed" if error is None else f"FAILED: {type(error).__name__}: {error}"])
+    return error is None
+
+
+def unified_lines(result: UnifiedResult) -> list[str]:
+    """A campaign against the unified pool as text; the last line is the verdict."""
+    tally, found, (canary, after) = result.tally, result.found, result.canary
+    rate = tally.operations / max(result.seconds, 1e-9)
+    lines = [
+        f"unified-pool: {tally.operations:,} checked operations, {tally.steps:,} steps of the spec, on "
+        f"{tally.rounds:,} buffers, {rate:,.0f} operations a second, seed {result.seed}",
+        f"  again: {result.reproduce}",
+        "  operation                 times",
+        *(f"  {name:<20} {count:>10,}" for name, count in sorted(tally.counts.items())),
+        "  action of the spec        steps    refusals that the pool shared",
+    ]
+    refusals: dict[str, int] = {}
+    for name, count in tally.refusals.items():
+        action = name.partition(":")[0]
+        refusals[action] = refusals.get(action, 0) + count
+    for action in sorted({*tally.actions, *refusals}):
+        lines.append(f"  {action:<20} {tally.actions.get(action, 0):>10,} {refusals.get(action, 0):>10,}")
+    lines.append(
+        f"{canary}, broken on purpose: found after {after:,} operations"
+        if after
+        else f"the fuzzer is blind: {canary}, broken on purpose, was not found"
+    )
+    if found is not None:
+        lines += [
+            "",
+            f"FAILED on buffer {found.round}: {found.message}",
+            f"  {len(found.kept)} operations; the pool did:",
+        ]
+        lines += [f"    {line}" for line in found.trace]
+        lines += [f"  reproduce: {found.reproduce}", ""]
+    return [*lines, "passed" if result.passed else "failed"]
 
 
 def report_lines(result: CampaignResult) -> list[str]:

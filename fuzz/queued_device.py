@@ -1,7 +1,7 @@
 """A device that works when it pleases: streams are queues, and how far each has got is drawn at random.
 
-Work of one stream is done in order; a stream that waits for a step goes on once that step's work is done. Nothing else is
-promised, so that a pool that forgets to wait shows wrong bytes sooner or later.
+Work of one stream is done in order; a stream that waits for a step goes on once that step's work is done. Nothing else
+is promised, so that a pool that forgets to wait shows wrong bytes sooner or later.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Random use of a unified pool on a device that works when it pleases, with the spec in lockstep and every byte known.
 
 What each id's page must hold is kept beside the pool: every write leaves a pattern of its own, every read looks for the
-pattern of the last write before it, whenever the device comes to it. The pool's tables are compared with the spec's after
-every operation, by the pool's shadow.
+pattern of the last write before it, whenever the device comes to it. The pool's tables are compared with the spec's
+after every operation, by the pool's shadow.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import numpy as np
@@ -38,10 +38,10 @@ _WEIGHTS: Final = {
     "alloc_together": 4,
     "bind": 8,
     "free": 14,
-    "begin": 12,
-    "launch": 12,
-    "complete": 10,
-    "publish": 4,
+    "begin": 11,
+    "launch": 20,
+    "complete": 16,
+    "publish": 6,
     "retire": 3,
     "lease": 5,
     "release": 5,
@@ -49,9 +49,9 @@ _WEIGHTS: Final = {
     "open_gate": 3,
     "group": 2,
     "end_group": 3,
-    "compact": 8,
-    "bad_ids": 8,
-    "bad_call": 6,
+    "compact": 10,
+    "bad_ids": 5,
+    "bad_call": 3,
     "clear": 1,
     "time": 8,
 }
@@ -72,19 +72,24 @@ class UnifiedDriver:
     """One pool and its use.
 
     Args:
-        seed: of everything that is drawn.
+        seed: of everything that is drawn; each operation draws from it and its own number, so that leaving one out
+            changes the others as little as can be.
         total: bytes of the buffer.
         sub_pools: its declarations.
+        make: makes the pool.
 
     Attributes:
         checked: operations done or refused, and compared.
+        at: the number of the operation under way.
         counts: operations by name and outcome.
     """
 
-    def __init__(self, seed: int, total: int, sub_pools: list[Declaration]) -> None:
-        self.draw = random.Random(seed)
+    def __init__(
+        self, seed: str, total: int, sub_pools: list[Declaration], make: Callable[..., UnifiedPool] = UnifiedPool
+    ) -> None:
+        self.seed, self.draw = seed, random.Random(seed)
         self.device = QueuedDevice(self.draw)
-        self.pool = UnifiedPool(total, sub_pools, events=self.device)
+        self.pool = make(total, sub_pools, events=self.device)
         self.shadow = BufferShadow(self.pool, steps=STEPS, leases=LEASES)
         self.pool._follow(self.shadow)
         self.bytes: NDArray[np.uint8] = self.pool.buffer.numpy()
@@ -96,19 +101,21 @@ class UnifiedDriver:
         self.leases: list[tuple[Lease, dict[int, int]]] = []
         self.gates: list[Gate] = []
         self.group: FreeGroup | None = None
-        self.checked = self.stamp = 0
+        self.checked = self.stamp = self.at = 0
         self.counts: Counter[str] = Counter()
         self.refusals: Counter[tuple[str, str]] = Counter()
         self._wrong: list[str] = []
 
-    def run(self, operations: int) -> None:
-        """So many operations.
+    def run(self, operations: int, kept: Collection[int] | None = None) -> None:
+        """So many operations, or those of them whose numbers are kept.
 
         Raises:
             SpecViolation, WrongBytes: the pool is wrong.
         """
         names, weights = list(_WEIGHTS), list(_WEIGHTS.values())
-        for n in range(operations):
+        for n in range(operations) if kept is None else sorted(kept):
+            self.at = n
+            self.draw.seed(f"{self.seed}/{n}")
             operation = self.draw.choices(names, weights)[0]
             outcome = getattr(self, f"_{operation}")()
             if outcome is not None:
@@ -212,9 +219,19 @@ class UnifiedDriver:
             raise SpecViolation(f"alloc({n}) of {name}", "capacity", (), ids, capacity)
         if ids is None:
             self.shadow.compare("a refused alloc")
+            if not capacity:
+                self._no_page(name, next((v for v in range(1, self.pool[name].ids) if v not in self.held[name]), 0))
             return "refused"
         self._new(name, ids)
         return "done"
+
+    def _no_page(self, name: str, v: int) -> None:
+        """Nothing can be had: the spec refuses the next page on either side, and there is no hole."""
+        k, table = self.names.index(name), self.pool._at(name)
+        for page in (table.last, table.first - 1):
+            self._spec_refuses(spec.take_frontier, k, v, page)
+        for page in range(table.first, table.last):
+            self._spec_refuses(spec.take_hole, k, v, page)
 
     def _alloc_together(self) -> str:
         demand = {name: self.draw.choice([0, 1, 1, 2, 3]) for name in self._owners()}
@@ -358,17 +375,25 @@ class UnifiedDriver:
         step, kernels = self.draw.choice(opened)
         first = min(other.number for other, _ in opened if other.stream == step.stream)
         if step.number != first:
-            return "refused" if self._refused(step.launched, StepError) else self._fail("launched")
+            return self._step_refused(step, step.launched, spec.launch)
         self._launch_one(step, kernels)
         return "done"
+
+    def _step_refused(self, step: Step, call: Callable[[], Any], action: Callable[..., None]) -> str:
+        """The pool refuses, and so does the spec."""
+        if not self._refused(call, StepError):
+            self._fail(f"{action.__name__} of {step!r}")
+        self._spec_refuses(action, self.shadow.number(step))
+        return "refused"
 
     def _complete(self) -> str | None:
         if not self.steps:
             return None
-        step, _ = self.draw.choice(self.steps)
+        launched = [one for one in self.steps if one[0].phase is Phase.LAUNCHED]
+        step, _ = self.draw.choice(launched if launched and self.draw.random() < 0.8 else self.steps)
         first = not any(other.is_before(step) for other, _ in self.steps)
         if step.phase is not Phase.LAUNCHED or not first:
-            return "refused" if self._refused(step.complete, StepError) else self._fail("complete")
+            return self._step_refused(step, step.complete, spec.complete)
         step.complete()
         self.steps = [one for one in self.steps if one[0] is not step]
         self.over.append(step)
@@ -379,8 +404,14 @@ class UnifiedDriver:
         if not self.over:
             return None
         step, name = self.draw.choice(self.over), self.draw.choice(self.names)
-        ids = self._some(name, 2)
-        return "refused" if self._refused(lambda: step.publish(name, ids), StepError) else "done"
+        written = [v for v, stamp in self.held[name].items() if stamp > ZEROS]
+        ids = self.draw.sample(written, 1) if written and self.draw.random() < 0.8 else self._some(name, 1)
+        if not ids:
+            return None
+        if not self._refused(lambda: step.publish(name, ids), StepError):
+            return "done"
+        self._spec_refuses(spec.publish, self.shadow.number(step), self.names.index(name), ids[0])
+        return "refused"
 
     def _retire(self) -> str | None:
         self.over = [step for step in self.over if step.phase is Phase.OVER]
@@ -396,13 +427,15 @@ class UnifiedDriver:
 
     def _lease(self) -> str | None:
         name = self.draw.choice(self.names)
-        ids = self._some(name, 3)
+        ids = self._some(name, self.draw.choice([1, 3]))
         if not ids or len(self.leases) + len(self.gates) >= LEASES:
             return None
         try:
             self.leases.append((self.pool.lease(name, ids, "fuzz"), {}))
         except LeaseError:
             self.shadow.compare("a refused lease")
+            if len(ids) == 1:
+                self._spec_refuses(spec.lease_page, self.shadow.free_holder(), self.names.index(name), ids[0])
             return "refused"
         return "done"
 
@@ -477,7 +510,8 @@ class UnifiedDriver:
         if self.pool._flight.steps or self.leases or self.gates or self.group is not None:
             if not self._refused(self.pool.clear, PoolBusy):
                 self._fail("clear")
-            self._spec_refuses(spec.clear)
+            if self.pool._flight.steps or self.leases or self.gates:  # the spec minds a group once it defers a free
+                self._spec_refuses(spec.clear)
             return "refused"
         self.pool.clear()
         self.held = {name: {} for name in self.names}

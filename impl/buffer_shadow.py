@@ -59,6 +59,12 @@ class BufferShadow:
     Args:
         pool: a new pool.
         steps, leases: how many steps can be in flight or over, and how many leases and gates held, at a time.
+
+    Attributes:
+        state: the spec's.
+        taken: steps of the spec that were taken.
+        counts: the same by action.
+        history: every change as text, where it is a list; None by default.
     """
 
     def __init__(self, pool: UnifiedPool, steps: int = STEPS, leases: int = LEASES) -> None:
@@ -70,6 +76,7 @@ class BufferShadow:
         self._steps: dict[int, Step] = {}
         self._holders: dict[int, Any] = {}
         self._told: list[str] = []
+        self.history: list[str] | None = None
         self.compare("create")
 
     # ------------------------------------------------------------------------------------------------------- journal
@@ -81,6 +88,8 @@ class BufferShadow:
             SpecViolation: the spec refuses it.
         """
         self._told.append(f"{action}({', '.join(map(_short, arguments))})")
+        if self.history is not None:
+            self.history.append(self._told[-1])
         getattr(self, f"_{action}", self._others)(action, *arguments)
 
     def done(self, operation: str) -> None:
@@ -100,7 +109,7 @@ class BufferShadow:
         elif action in _OF_STEPS:
             step, k, *columns = arguments
             for row in zip(*(column.tolist() for column in columns), strict=True):
-                self._do(action, _OF_STEPS[action], self._number(step), k, *row)
+                self._do(action, _OF_STEPS[action], self.number(step), k, *row)
         else:
             self._do(action, _PLAIN[action], *arguments)
 
@@ -119,7 +128,7 @@ class BufferShadow:
         if step.stream not in self._streams:
             self._streams.append(step.stream)
         self._steps[self._free_step()] = step
-        self._do(action, spec.begin, self._number(step), self._streams.index(step.stream))
+        self._do(action, spec.begin, self.number(step), self._streams.index(step.stream))
 
     def _free_step(self) -> int:
         """A place for a step; where all are taken, the step that has been over for longest gives up its own."""
@@ -134,20 +143,20 @@ class BufferShadow:
         return number
 
     def _wait_for(self, action: str, step: Step, other: Step) -> None:
-        self._do(action, spec.wait_for, self._number(step), self._number(other))
+        self._do(action, spec.wait_for, self.number(step), self.number(other))
 
     def _write_page(self, action: str, step: Step, k: int, ids: Any) -> None:
         for v in ids.tolist():
-            self._do(action, spec.write_page, self._number(step), k, v, STAMP)
+            self._do(action, spec.write_page, self.number(step), k, v, STAMP)
 
     def _launch(self, action: str, step: Step) -> None:
-        self._do(action, spec.launch, self._number(step))
+        self._do(action, spec.launch, self.number(step))
 
     def _complete(self, action: str, step: Step) -> None:
-        self._do(action, spec.complete, self._number(step))
+        self._do(action, spec.complete, self.number(step))
 
     def _retire(self, action: str, step: Step) -> None:
-        number = self._number(step)
+        number = self.number(step)
         self._do(action, spec.retire, number)
         del self._steps[number]
 
@@ -175,7 +184,8 @@ class BufferShadow:
         self._do(action, spec.open_gate, self._holder(gate), k)
         self._forget(gate)
 
-    def _number(self, step: Step) -> int:
+    def number(self, step: Step) -> int:
+        """The spec's number of a step."""
         return next(number for number, other in self._steps.items() if other is step)
 
     def _holder(self, held: Any) -> int:
@@ -183,11 +193,15 @@ class BufferShadow:
         for number, other in self._holders.items():
             if other is held:
                 return number
-        number = next((n for n in range(self.state.leases) if n not in self._holders), -1)
+        number = self.free_holder()
         if number < 0:
             raise SpecViolation("lease", "leases", (), "more", f"{self.state.leases} at most in a shadowed pool")
         self._holders[number] = held
         return number
+
+    def free_holder(self) -> int:
+        """A number that no lease or gate has; -1 where all are taken."""
+        return next((n for n in range(self.state.leases) if n not in self._holders), -1)
 
     def _forget(self, held: Any) -> None:
         self._holders = {number: other for number, other in self._holders.items() if other is not held}

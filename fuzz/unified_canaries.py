@@ -113,9 +113,9 @@ class ZeroesWhatHasMovedOn(UnifiedPool):
 class FreesInGroupsAtOnce(UnifiedPool):
     """A group of deferred frees defers nothing."""
 
-    def _let_go(self, table: PageTable, ids: Pages) -> None:
+    def _let_go(self, table: PageTable, ids: Pages, pages: Pages) -> None:
         if len(ids):
-            table.let_go(ids)
+            table.let_go(ids, pages)
 
 
 class PublishesForOthers(UnifiedPool):

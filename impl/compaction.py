@@ -74,7 +74,7 @@ class Compaction:
     def gap_below(self, k: int) -> int:
         """How many pages extent k can grow downwards by as things are."""
         table = self._tables[k]
-        return 0 if table.is_up else table.first - ceil_div(self.floor(k), table.page_bytes)
+        return 0 if table.is_up else table.first + -self.floor(k) // table.page_bytes
 
     # ---------------------------------------------------------------------------------------------------- making room
 

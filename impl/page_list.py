@@ -40,6 +40,10 @@ class PageList:
         found: NDArray[np.bool_] = self._place[pages] != 0
         return found
 
+    def is_member(self, page: int) -> bool:
+        """Whether one page is a member; a page past the end is none."""
+        return page < len(self._place) and bool(self._place[page])
+
     def marks(self, first: int, last: int) -> NDArray[np.bool_]:
         """Which of the pages first to last - 1 are members."""
         found: NDArray[np.bool_] = self._place[first:last] != 0

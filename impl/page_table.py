@@ -29,6 +29,8 @@ PUBLISHED: Final = 2
 
 _LOOK: Final = 64
 _QUEUED: Final = 4096
+_FEW: Final = 128
+"""Up to so many numbers, a list is faster than an array."""
 
 
 class PageTable:
@@ -52,6 +54,7 @@ class PageTable:
         born: [ids], the time of an id's last bind.
         flags: [ids], FILLED and PUBLISHED.
         hold: [pages], the leases, steps away from home and deferred frees that keep a page.
+        kept: the sum of `hold`.
         bound: ids that lead to a page.
     """
 
@@ -70,6 +73,7 @@ class PageTable:
         "is_down",
         "is_up",
         "journal",
+        "kept",
         "last",
         "page_bytes",
         "pending",
@@ -110,7 +114,7 @@ class PageTable:
     def reset(self) -> None:
         """Counts and extent as in a new table; the tables themselves are as they were."""
         self.first = self.last = self.start
-        self.bound = self._free_head = 0
+        self.bound = self.kept = self._free_head = 0
         self._queue: list[Pages] = []
 
     # ------------------------------------------------------------------------------------------------------ queries
@@ -189,9 +193,8 @@ class PageTable:
         self._free_ids[head : self._free_head] = ids
         self._free_head = head
 
-    def let_go(self, ids: Pages, deferred: bool = False) -> Pages:
-        """Unbind live ids, none twice; their pages, which are pending now where anything keeps them, or else holes."""
-        pages = self.physical[ids]
+    def let_go(self, ids: Pages, pages: Pages, deferred: bool = False) -> None:
+        """Unbind live ids, none twice, from their pages, which are pending where anything keeps them, or else holes."""
         self.physical[ids] = UNMAPPED
         self.virtual[pages] = NO_ID
         self.flags[ids] = 0
@@ -199,20 +202,24 @@ class PageTable:
         if self.zeroed:
             self.to_zero[pages] = False
         if deferred:
-            self.hold[pages] += 1
+            self.keep(pages)
         if self.journal is not None:
             self.journal("let_go_later" if deferred else "let_go", self.index, ids)
-        kept = self.hold[pages] != 0
-        if kept.any():
-            self.pending.add(pages[kept])
-            self._add_holes(pages[~kept])
-        else:
-            self._add_holes(pages)
-        return pages
+        if self.kept:
+            is_kept = self.hold[pages] != 0
+            self.pending.add(pages[is_kept])
+            pages = pages[~is_kept]
+        self._add_holes(pages)
+
+    def keep(self, pages: Pages) -> None:
+        """Somebody more keeps each of these pages, none twice."""
+        self.hold[pages] += 1
+        self.kept += len(pages)
 
     def release(self, pages: Pages) -> None:
         """One hold on each of these pages ends; the pending ones that nothing keeps any more are holes."""
         self.hold[pages] -= 1
+        self.kept -= len(pages)
         over = pages[(self.hold[pages] == 0) & self.pending.has(pages)]
         if len(over):
             self.pending.remove(over)
@@ -220,20 +227,30 @@ class PageTable:
 
     def _add_holes(self, pages: Pages) -> None:
         """Pages that were let go of are holes; those at a frontier leave the extent."""
-        if not len(pages):
+        n = len(pages)
+        if not n:
             return
-        self.holes.add(pages)
         if self.journal is not None:
             self.journal("take_back", self.index, pages)
+        listed = pages.tolist() if n <= _FEW else [0, n]
+        low, high = min(listed), max(listed)
+        if high - low >= n:
+            self.holes.add(pages)
+        elif not self.is_down and high == self.last - 1:
+            self._give_up(n, upper=True)
+        elif not self.is_up and low == self.first:
+            self._give_up(n, upper=False)
+        else:
+            self.holes.add(pages)
         self.trim()
 
     # ------------------------------------------------------------------------------------------------------- extents
 
     def trim(self) -> None:
         """The frontiers absorb the holes next to them; an empty float is laid aside."""
-        if not self.is_down:
+        if not self.is_down and self.holes.is_member(self.last - 1):
             self._retreat(self._edge(upper=True), upper=True)
-        if not self.is_up:
+        if not self.is_up and self.holes.is_member(self.first):
             self._retreat(self._edge(upper=False), upper=False)
         if self.is_float and self.first == self.last != 0:
             self.lay_aside()
@@ -254,14 +271,17 @@ class PageTable:
         return count
 
     def _retreat(self, n: int, upper: bool) -> None:
-        if not n:
-            return
+        """So many holes at a frontier leave the extent."""
+        start = self.last - n if upper else self.first
+        self.holes.remove(np.arange(start, start + n))
+        self._give_up(n, upper)
+
+    def _give_up(self, n: int, upper: bool) -> None:
+        """So many pages at a frontier, which are in no list, leave the extent."""
         if upper:
             self.last -= n
-            self.holes.remove(np.arange(self.last, self.last + n))
         else:
             self.first += n
-            self.holes.remove(np.arange(self.first - n, self.first))
         if self.journal is not None:
             self.journal("give_up_high" if upper else "give_up_low", self.index, n)
 

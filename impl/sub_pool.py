@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from poolproof.arguments import Ids, as_ids
 
 if TYPE_CHECKING:
+    from poolproof.page_table import PageTable
     from poolproof.sub_pools import Resolved
     from poolproof.unified_pool import UnifiedPool
 
@@ -23,20 +24,20 @@ class SubPool:
         name: as declared.
     """
 
-    __slots__ = ("_pool", "name")
+    __slots__ = ("_pool", "_table", "name")
 
-    def __init__(self, pool: UnifiedPool, name: str) -> None:
-        self._pool, self.name = pool, name
+    def __init__(self, pool: UnifiedPool, name: str, table: PageTable) -> None:
+        self._pool, self.name, self._table = pool, name, table
 
     @property
     def layout(self) -> Resolved:
         """What lies where in a page."""
-        return self._pool.layouts[self._pool._at(self.name).index]
+        return self._pool.layouts[self._table.index]
 
     @property
     def ids(self) -> int:
         """How many ids there are, the sink's included."""
-        return self._pool._at(self.name).ids
+        return self._table.ids
 
     def alloc(self, n: int) -> Pages:
         """Ids with a page each: holes first, then fresh pages, then those that compaction makes room for.
@@ -52,14 +53,14 @@ class SubPool:
             WrongThread: another thread drives the pool.
             TypeError, ValueError: n is no integer or negative, or the sub-pool is a window.
         """
-        ids = self._pool._alloc(self.name, n)
+        ids = self._pool._alloc(self._table, n)
         if ids is None:
-            raise self._pool._exhausted(self._pool._at(self.name), n)
+            raise self._pool._exhausted(self._table, n)
         return ids
 
     def try_alloc(self, n: int) -> Pages | None:
         """As `alloc`, but None where there are fewer."""
-        return self._pool._alloc(self.name, n)
+        return self._pool._alloc(self._table, n)
 
     def bind(self, ids: Ids) -> None:
         """A window binds a page for each of these ids of its owner.
@@ -73,7 +74,7 @@ class SubPool:
             WrongThread, TypeError, ValueError: as for `alloc`.
         """
         if not self._pool._bind(self.name, ids):
-            raise self._pool._exhausted(self._pool._at(self.name), len(as_ids(ids)))
+            raise self._pool._exhausted(self._table, len(as_ids(ids)))
 
     def free(self, ids: Ids) -> None:
         """Ids die, with the pages that windows have bound for them; of a window, only its own pages go.
@@ -87,7 +88,7 @@ class SubPool:
             InvalidPages: an id is not live, or given twice.
             WrongThread, TypeError, ValueError: as for `alloc`.
         """
-        self._pool._free(self.name, ids)
+        self._pool._free(self._table, ids)
 
     def extend(self, tails: Ids, old_lens: Ids, new_lens: Ids) -> Pages:
         """Sequences grow by tokens: each fills its tail page, and is given pages for the rest.
@@ -112,7 +113,7 @@ class SubPool:
             at = int(np.flatnonzero((old < 0) | (new < old))[0])
             raise ValueError(f"sequence {at} goes from {old[at]} to {new[at]} tokens; lengths are 0 or more, and grow")
         open_tails = tail[(old % size != 0)]
-        self._pool._check_live("extend", self._pool._at(self.name), open_tails)
+        self._pool._check_live("extend", self._table, open_tails)
         return self.alloc(int((-(-new // size) - -(-old // size)).sum()))
 
     def capacity(self) -> int:
@@ -125,7 +126,7 @@ class SubPool:
         Returns:
             [n], a fresh int64 array.
         """
-        table, wanted = self._pool._at(self.name), as_ids(ids)
+        table, wanted = self._table, as_ids(ids)
         inside = (wanted >= 0) & (wanted < table.ids)
         return np.maximum(table.physical[np.where(inside, wanted, 0)], 0)
 
@@ -142,9 +143,9 @@ class SubPool:
         """
         from poolproof.translate import translate
 
-        table = self._pool._at(self.name)
+        table = self._table
         return translate(tokens, table.physical[: table.ids], self.layout.page_size, out)
 
     def __repr__(self) -> str:
-        table = self._pool._at(self.name)
+        table = self._table
         return f"SubPool({self.name!r}, bound={table.bound}, holes={table.holes.size}, pending={table.pending.size})"

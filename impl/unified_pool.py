@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 Pages = NDArray[np.int64]
 _NO_THREAD: Final = 0
 _NONE: Final = np.empty(0, np.int64)
+_FEW: Final = 128
 MOVES: Final = 64
 """Pages that a compaction at a quiet moment moves at most, where nothing is said."""
 
@@ -81,7 +82,7 @@ class UnifiedPool:
         owners = [k if layout.ids_of is None else self._places[layout.ids_of] for k, layout in enumerate(self.layouts)]
         self._owners = owners
         self._windows = [[w for w, o in enumerate(owners) if o == k and w != k] for k in range(len(owners))]
-        self._handles = {layout.name: SubPool(self, layout.name) for layout in self.layouts}
+        self._handles = {layout.name: SubPool(self, layout.name, self._at(layout.name)) for layout in self.layouts}
         self._compaction = Compaction(self._tables, self.sink_bytes, self.total_bytes, self._move)
         self._flight = Flight()
         self._leases: list[Lease] = []
@@ -178,8 +179,9 @@ class UnifiedPool:
         if more <= 0:
             return True
         k = table.index
-        is_placed = table.first != table.last or not table.is_float
-        if is_placed and (more <= self._compaction.gap_above(k) or more <= self._compaction.gap_below(k)):
+        if not table.is_down and (table.is_up or table.first != table.last) and more <= self._compaction.gap_above(k):
+            return True
+        if not table.is_up and (table.is_down or table.first != table.last) and more <= self._compaction.gap_below(k):
             return True
         return more <= self._room(k)
 
@@ -260,11 +262,12 @@ class UnifiedPool:
         self._done("alloc")
         return {name: given[name] for name in demand}
 
-    def _alloc(self, name: str, n: int) -> Pages | None:
+    def _alloc(self, table: PageTable, n: int) -> Pages | None:
         """Ids of one sub-pool with pages, or None where there are fewer."""
         self._enter()
-        table, n = self._at(name), as_count("n", n)
+        n = as_count("n", n)
         if self._owners[table.index] != table.index:
+            name = self.layouts[table.index].name
             raise TypeError(f"sub-pool {name!r} is a window and owns no ids: `bind` pages for ids of its owner")
         if n > table.free_ids or not self._has_room(table, n):
             return None
@@ -301,8 +304,22 @@ class UnifiedPool:
             self._grow(table, ids[inside:], low)
 
     def _grow(self, table: PageTable, ids: Pages, low: bool) -> None:
+        """Bind ids to pages beyond the extent, for which there is room or can be made."""
         k, n = table.index, len(ids)
-        if table.is_float and table.first == table.last:
+        if table.is_float:
+            self._grow_float(table, ids, low)
+        elif table.is_up:
+            if n > self._compaction.gap_above(k):
+                self._compaction.clear_above(k, (table.last + n) * table.page_bytes)
+            table.take_frontier(ids, self._time, upwards=True)
+        else:
+            if n > self._compaction.gap_below(k):
+                self._compaction.clear_below(k, (table.first - n) * table.page_bytes)
+            table.take_frontier(ids, self._time, upwards=False)
+
+    def _grow_float(self, table: PageTable, ids: Pages, low: bool) -> None:
+        k, n = table.index, len(ids)
+        if table.first == table.last:
             self._place(table, n, low)
         above, below = self._compaction.gap_above(k), self._compaction.gap_below(k)
         up = self._upwards(table, n, above, below, low)
@@ -316,11 +333,7 @@ class UnifiedPool:
             table.take_frontier(ids[up:], self._time, upwards=False)
 
     def _upwards(self, table: PageTable, n: int, above: int, below: int, low: bool) -> int:
-        """How many of n pages are taken at the upper frontier."""
-        if table.is_up:
-            return n
-        if table.is_down:
-            return 0
+        """How many of n pages a float takes at its upper frontier."""
         if low or n > above + below:
             spans = self._spans()
             most_below = chain.room_below(spans, table.index, self.sink_bytes)
@@ -355,33 +368,34 @@ class UnifiedPool:
 
     def _check_live(self, operation: str, table: PageTable, ids: Pages) -> Pages:
         """The pages of ids, which must be live, none twice."""
-        pages = table.physical.take(ids, mode="clip")
-        wrong = len(ids) and (int(pages.min()) <= 0 or (len(ids) > 1 and _has_twice(ids)))
-        if wrong:
+        pages: Pages = table.physical.take(ids, None, None, "clip")
+        if _are_wrong(ids, pages):
             why, bad = find_page_fault(ids, table.physical, table.ids)
             raise InvalidPages(self.layouts[table.index].name, operation, why, bad.tolist(), table.ids - 1)
         return pages
 
-    def _free(self, name: str, ids: Ids) -> None:
+    def _free(self, table: PageTable, ids: Ids) -> None:
         """Let ids go, and the pages that windows have bound for them."""
         self._enter()
-        table, ids = self._at(name), as_ids(ids)
-        self._check_live("free", table, ids)
-        if not len(ids):
-            return
+        ids = as_ids(ids)
+        pages = self._check_live("free", table, ids)
         for w in self._windows[table.index]:
             window = self._tables[w]
-            self._let_go(window, ids[window.physical[ids] != UNMAPPED])
-        self._let_go(table, ids)
+            bound = ids[window.physical[ids] != UNMAPPED]
+            self._let_go(window, bound, window.physical[bound])
+        self._let_go(table, ids, pages)
         if self._owners[table.index] == table.index:
             table.push_ids(ids)
         self._done("free")
 
-    def _let_go(self, table: PageTable, ids: Pages) -> None:
-        if len(ids):
-            pages = table.let_go(ids, deferred=self._group is not None)
-            if self._group is not None:
-                self._deferred.setdefault(table.index, []).append(pages)
+    def _let_go(self, table: PageTable, ids: Pages, pages: Pages) -> None:
+        if not len(ids):
+            return
+        if self._group is None:
+            table.let_go(ids, pages)
+        else:
+            table.let_go(ids, pages, deferred=True)
+            self._deferred.setdefault(table.index, []).append(pages)
 
     def free_group(self) -> FreeGroup:
         """Until the group ends, the pages of what is freed are kept; the ids die at once.
@@ -554,7 +568,7 @@ class UnifiedPool:
         for name in {*step.reads, *step.writes}:
             pages = np.union1d(step.reads.get(name, _NONE), step.writes.get(name, _NONE))
             step.touched[name] = pages
-            self._at(name).hold[pages] += 1
+            self._at(name).keep(pages)
 
     def _step_ids(self, what: str, name: str, ids: Ids) -> Pages:
         checked = as_ids(ids).copy()
@@ -714,7 +728,7 @@ class UnifiedPool:
                 )
             self._zero_queued()
             self._check_unwritten(name, table, ids, pages)
-        table.hold[pages] += 1
+        table.keep(pages)
         lease = Lease(self, name, pages, why)
         self._leases.append(lease)
         self._note("lease_page", lease, table.index, ids)
@@ -819,11 +833,13 @@ class UnifiedPool:
         raise TypeError("a UnifiedPool cannot be copied or pickled; make a new one")
 
 
-def _has_twice(ids: Pages) -> bool:
-    if len(ids) <= 64:
-        return len(set(ids.tolist())) < len(ids)
+def _are_wrong(ids: Pages, pages: Pages) -> bool:
+    """Does an id lead to no page, or come twice? For few ids lists are faster than arrays."""
+    if len(ids) <= _FEW:
+        listed = ids.tolist()
+        return bool(listed) and (min(pages.tolist()) <= 0 or len(set(listed)) < len(listed))
     ordered = np.sort(ids)
-    return bool((ordered[1:] == ordered[:-1]).any())
+    return int(pages.min()) <= 0 or bool((ordered[1:] == ordered[:-1]).any())
 
 
 def check_size(layouts: Sequence[Resolved], total: int) -> None:

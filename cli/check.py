@@ -1,4 +1,4 @@
-"""`poolproof check`: the main job. The proofs, a short fuzz of the shipped pool, one verdict."""
+"""`poolproof check`: the main job. The proofs, a short fuzz of the shipped pools, one verdict."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from poolproof.cli.console import print_json
 from poolproof.cli.prove import live_progress, require_solver, run
 
 if TYPE_CHECKING:
+    from poolproof.cli.console import Paper
     from poolproof.fuzz.campaign import CampaignResult
+    from poolproof.fuzz.unified_campaign import UnifiedResult
     from poolproof.proofs.results import Report
 
 TARGET = "slot-pool"
 DEFAULT_OPS = 100_000
+UNIFIED_PART = 20
+"""The unified pool gets one operation in so many: each takes the spec so many times longer."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,20 +35,21 @@ def check(
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Decide everything afresh.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Prove every theorem, fuzz the shipped pool for a moment, and give one verdict."""
+    """Prove every theorem, fuzz the shipped pools for a moment, and give one verdict."""
     require_solver()
     from poolproof.proofs.ledger import differences, read
     from poolproof.proofs.prove import Options
 
     report = run(Options(jobs=jobs, use_cache=not no_cache))
     report.problems += [f"the shipped ledger differs: {line}" for line in differences(read(), report)]
-    campaign = _fuzz(random.SystemRandom().getrandbits(31) if seed is None else seed, ops)
-    passed = report.passed and campaign.passed
+    seed = random.SystemRandom().getrandbits(31) if seed is None else seed
+    campaign, unified = _fuzz(seed, ops), _fuzz_unified(seed, -(-ops // UNIFIED_PART))
+    passed = report.passed and campaign.passed and unified.passed
     if as_json:
-        whole = {"prove": report.plain(), "fuzz": campaign.plain()}
+        whole = {"prove": report.plain(), "fuzz": campaign.plain(), "fuzz_unified": unified.plain()}
         print_json({"verdict": "passed" if passed else "failed", **whole})
     else:
-        _show(report, campaign, passed)
+        _show(report, campaign, unified, passed)
     raise typer.Exit(0 if passed else 1)
 
 
@@ -55,7 +60,14 @@ def _fuzz(seed: int, ops: int) -> CampaignResult:
         return run_campaign(target=TARGET, ops=ops, seed=seed, progress=progress)
 
 
-def _show(report: Report, campaign: CampaignResult, passed: bool) -> None:
+def _fuzz_unified(seed: int, ops: int) -> UnifiedResult:
+    from poolproof.fuzz.unified_campaign import run_unified
+
+    with live_progress("fuzzing") as progress:
+        return run_unified(seed, ops, progress=progress)
+
+
+def _show(report: Report, campaign: CampaignResult, unified: UnifiedResult, passed: bool) -> None:
     from poolproof.cli.console import Paper
     from poolproof.cli.proof_text import control_lines, show_failures, show_verdict, theorem_table
 
@@ -75,4 +87,19 @@ def _show(report: Report, campaign: CampaignResult, passed: bool) -> None:
     if campaign.failure is not None:
         console.print(str(campaign.failure.divergence), style="red", markup=False)
         console.print(f"reproduce: {campaign.failure.reproduce}", markup=False)
+    _show_unified(unified, console)
     console.print("[bold green]check passed[/]" if passed else "[bold red]check failed[/]")
+
+
+def _show_unified(unified: UnifiedResult, console: Paper) -> None:
+    tally, (canary, after) = unified.tally, unified.canary
+    console.print(
+        f"fuzz of unified-pool: {tally.operations} operations, {tally.steps} steps of the spec, every byte known, "
+        f"{tally.operations / max(unified.seconds, 1e-9):,.0f} a second, seed {unified.seed}",
+        markup=False,
+    )
+    found = f"found after {after} operations" if after else "NOT found: the fuzzer is blind"
+    console.print(f"canary {canary}: {found}", markup=False)
+    if unified.found is not None:
+        console.print(unified.found.message, style="red", markup=False)
+        console.print(f"reproduce: {unified.found.reproduce}", markup=False)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-from typing import Final
+from typing import Final, get_args
 
-from poolproof.sub_pools import Checkpoints, Declaration, KVPages, LatentPages, Pages, StateSlots, WindowPages
+from poolproof.sub_pools import Checkpoints, Declaration, Grows, KVPages, LatentPages, Pages, StateSlots, WindowPages
 
 TOTALS: Final = range(24, 49)
 """Bytes of the buffers."""
 
 
-def kv(name: str, draw: random.Random, grows: str) -> Declaration:
+def kv(name: str, draw: random.Random, grows: Grows) -> Declaration:
     """Keys and values of a few bytes a page, one or more tokens of them."""
     if draw.random() < 0.25:
         return LatentPages(
@@ -30,7 +30,7 @@ def kv(name: str, draw: random.Random, grows: str) -> Declaration:
     )
 
 
-def other(name: str, draw: random.Random, grows: str, window_of: str) -> Declaration:
+def other(name: str, draw: random.Random, grows: Grows, window_of: str) -> Declaration:
     """A sub-pool of another kind."""
     kind = draw.choice(["window", "state", "checkpoint", "pages"])
     if kind == "window":
@@ -63,7 +63,8 @@ def other(name: str, draw: random.Random, grows: str, window_of: str) -> Declara
 def draw_layout(draw: random.Random) -> tuple[int, list[Declaration]]:
     """Bytes of a buffer, and one to four sub-pools that fit it."""
     count = draw.choice([1, 2, 2, 3, 3, 3, 4])
-    places = ["up", *["float"] * (count - 2), *(["down"] if count > 1 else [])]
+    up, down, between = get_args(Grows)
+    places = [up, *[between] * (count - 2), *([down] if count > 1 else [])]
     owner = draw.randrange(count)
     names = ["full" if n == owner else f"s{n}" for n in range(count)]
     made = [

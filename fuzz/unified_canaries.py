@@ -38,7 +38,7 @@ class CopiesInAnotherOrder(UnifiedPool):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         copy = self._bytes.copy
-        self._bytes.copy = lambda size, sources, targets: copy(size, sources[::-1], targets)  # type: ignore[method-assign]
+        self._bytes.copy = lambda page_bytes, sources, targets: copy(page_bytes, sources[::-1], targets)  # type: ignore
 
 
 class KeepsNothingForSteps(UnifiedPool):

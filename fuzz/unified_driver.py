@@ -92,7 +92,8 @@ class UnifiedDriver:
         self.pool = make(total, sub_pools, events=self.device)
         self.shadow = BufferShadow(self.pool, steps=STEPS, leases=LEASES)
         self.pool._follow(self.shadow)
-        self.bytes: NDArray[np.uint8] = self.pool.buffer.numpy()
+        assert self.pool._bytes.array is not None
+        self.bytes = self.pool._bytes.array
         self.bytes[self.pool.sink_bytes :] = POISON
         self.names = [layout.name for layout in self.pool.layouts]
         self.held: dict[str, dict[int, int]] = {name: {} for name in self.names}

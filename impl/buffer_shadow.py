@@ -61,7 +61,7 @@ class BufferShadow:
         steps, leases: how many steps can be in flight or over, and how many leases and gates held, at a time.
 
     Attributes:
-        state: the spec's.
+        state: the spec's, whose ids are plain ints here.
         taken: steps of the spec that were taken.
         counts: the same by action.
         history: every change as text, where it is a list; None by default.
@@ -69,7 +69,7 @@ class BufferShadow:
 
     def __init__(self, pool: UnifiedPool, steps: int = STEPS, leases: int = LEASES) -> None:
         self._pool = pool
-        self.state: spec.Schedule = _initial(pool, steps, leases)
+        self.state: Any = _initial(pool, steps, leases)
         self.taken = 0
         self.counts: dict[str, int] = {}
         self._streams: list[Any] = [None]

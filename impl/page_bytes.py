@@ -2,47 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from poolproof.errors import LayoutError
+
+ALIGNMENT: Final = 512
+"""Bytes that the buffer starts at a multiple of, as device allocations do."""
+
 
 class PageBytes:
-    """A buffer of bytes on a torch device.
+    """A buffer of bytes.
 
     Args:
         total: bytes.
-        device: "cpu" or "meta".
+        sink: of them, how many belong to the sink; they start as zeros, all others as whatever they were.
+        device: "cpu" or "meta", or the torch device of that name.
 
     Attributes:
-        buffer: [total], uint8.
+        array: [total], the bytes, on the CPU; None on `meta`.
+
+    Raises:
+        LayoutError: the device is another one, or has less memory.
     """
 
-    def __init__(self, total: int, sink: int, device: str) -> None:
-        import torch
+    def __init__(self, total: int, sink: int, device: Any) -> None:
+        self.device = str(device)
+        if self.device not in ("cpu", "meta"):
+            raise LayoutError(f"device is {self.device!r}; a unified pool is on 'cpu' or 'meta'")
+        self.array: NDArray[np.uint8] | None = None
+        self._rows: dict[int, NDArray[np.uint8]] = {}
+        self._tensor: Any = None
+        if self.device == "cpu":
+            self.array = _aligned(total)
+            self.array[:sink] = 0
+        self.total = total
 
-        self.buffer: Any = torch.empty(total, dtype=torch.uint8, device=device)
-        self.buffer[:sink] = 0
-        self._rows: dict[int, Any] = {}
-        self._there = self.buffer.device.type != "meta"
+    @property
+    def tensor(self) -> Any:
+        """[total], a uint8 torch tensor over the same bytes."""
+        if self._tensor is None:
+            import torch
 
-    def rows(self, page_bytes: int) -> Any:
-        """[pages, page_bytes], a numpy view of the buffer."""
+            empty = torch.empty(self.total, dtype=torch.uint8, device="meta") if self.array is None else None
+            self._tensor = torch.from_numpy(self.array) if empty is None else empty
+        return self._tensor
+
+    def rows(self, page_bytes: int) -> NDArray[np.uint8]:
+        """[pages, page_bytes], a view of the bytes; there must be bytes."""
         found = self._rows.get(page_bytes)
         if found is None:
-            pages = len(self.buffer) // page_bytes
-            found = self.buffer[: pages * page_bytes].numpy().reshape(pages, page_bytes)
+            assert self.array is not None
+            pages = self.total // page_bytes
+            found = self.array[: pages * page_bytes].reshape(pages, page_bytes)
             self._rows[page_bytes] = found
         return found
 
     def copy(self, page_bytes: int, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
         """Copy pages side by side: no target is a source."""
-        if self._there:
+        if self.array is not None:
             rows = self.rows(page_bytes)
             rows[targets] = rows[sources]
 
     def zero(self, page_bytes: int, pages: NDArray[np.int64]) -> None:
         """Set pages to zero."""
-        if self._there:
+        if self.array is not None:
             self.rows(page_bytes)[pages] = 0
+
+
+def _aligned(total: int) -> NDArray[np.uint8]:
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if total > memory:
+        raise LayoutError(
+            f"a buffer of {total} bytes on a host of {memory} bytes of memory; make total_bytes smaller, or plan with "
+            f"device='meta'"
+        )
+    raw = np.empty(total + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + total]

@@ -52,7 +52,7 @@ class UnifiedPool:
     Args:
         total_bytes: bytes of the buffer, the sink's included.
         sub_pools: declarations, see `poolproof.sub_pools`: one grows up, at most one down, any number floats.
-        device: "cpu", or "meta" for all the bookkeeping and no bytes.
+        device: "cpu", or "meta" for all the bookkeeping and no bytes. Torch is not needed but for `buffer` and `views`.
         events: orders the pool's own work with everybody else's; by default a host's, where work is over when done.
         shadow: run the spec in lockstep and raise `SpecViolation` where the pool departs from it. Every operation then
             takes time in proportion to the size of the buffer *in bytes*: for tests.
@@ -74,7 +74,7 @@ class UnifiedPool:
         self.total_bytes = as_count("total_bytes", total_bytes)
         self.sink_bytes = max(layout.page_bytes for layout in self.layouts)
         check_size(self.layouts, self.total_bytes)
-        self._bytes = PageBytes(self.total_bytes, self.sink_bytes, str(device))
+        self._bytes = PageBytes(self.total_bytes, self.sink_bytes, device)
         self._events: EventSource = Immediate() if events is None else events
         self._journal: Any = None
         self._tables = [self._table(k) for k in range(len(self.layouts))]
@@ -802,7 +802,7 @@ class UnifiedPool:
     @property
     def buffer(self) -> Any:
         """[total_bytes], uint8: the one torch tensor under everything."""
-        return self._bytes.buffer
+        return self._bytes.tensor
 
     def views(self, name: str) -> Any:
         """The sub-pool's tensors, as strided views of the buffer that never change: see `poolproof.page_views`."""

@@ -30,6 +30,8 @@ def test_check_has_one_verdict_in_json(poolproof: Command, tmp_path: Path) -> No
     assert whole["prove"]["verdict"] == "passed"
     assert whole["fuzz"]["operations"] >= 2000
     assert whole["fuzz"]["canary"]["found"] is True
+    assert whole["fuzz_unified"]["operations"] >= 2000 / 20
+    assert whole["fuzz_unified"]["canary"]["found_after"] > 0
 
 
 def test_a_budget_of_nothing_is_wrong_use(poolproof: Command, tmp_path: Path) -> None:

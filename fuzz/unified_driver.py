@@ -102,6 +102,7 @@ class UnifiedDriver:
         self.leases: list[tuple[Lease, dict[int, int]]] = []
         self.gates: list[Gate] = []
         self.group: FreeGroup | None = None
+        self.grouped: list[tuple[str, int]] = []
         self.checked = self.stamp = self.at = 0
         self.counts: Counter[str] = Counter()
         self.refusals: Counter[tuple[str, str]] = Counter()
@@ -158,8 +159,11 @@ class UnifiedDriver:
             raise WrongBytes("; ".join(self._wrong[:4]))
 
     def _settle(self) -> None:
-        """Wrong bytes end the run; where many steps are in flight, some end."""
+        """What is wrong ends the run; where many steps are in flight, all end."""
         self._raise_wrong()
+        for name, page in self.grouped:
+            if self.pool._at(name).virtual[page] >= 0:
+                raise SpecViolation("free_group", f"page of {name}", (page,), "handed out", "kept until the group ends")
         if len(self.pool._flight.steps) + len(self.over) > STEPS - 6:
             self._finish_all()
 
@@ -279,6 +283,8 @@ class UnifiedDriver:
                 self._note_leased(window, [v for v in ids if v in self.held[window]])
                 self.held[window] = {v: s for v, s in self.held[window].items() if v not in ids}
         self._note_leased(name, ids)
+        if self.group is not None:
+            self.grouped += [(name, page) for page in self.pool[name].physical(ids).tolist()]
         array = np.array(ids, np.int64)
         self.pool[name].free(array)
         array.fill(-1)
@@ -302,7 +308,7 @@ class UnifiedDriver:
     def _end_group(self) -> str | None:
         if self.group is None:
             return None
-        group, self.group = self.group, None
+        group, self.group, self.grouped = self.group, None, []
         group.end()
         if not self._refused(group.end, GroupError):
             self._fail("end")

@@ -187,7 +187,7 @@ def _numbers(name: str, table: PageTable, page_bytes: int, ids: int) -> Iterator
     for what, number, right in (("page_bytes", table.page_bytes, page_bytes), ("ids", table.ids, ids)):
         if number != right:
             yield _broken("storage_is_well_formed", f"{name!r}: {what} is {number}, not {right}")
-    for what, number in (("first", table.first), ("last", table.last), ("bound", table.bound)):
+    for what, number in (("first", table.first), ("last", table.last), ("bound", table.bound), ("kept", table.kept)):
         if isinstance(number, bool) or not isinstance(number, int | np.integer):
             yield _broken("storage_is_well_formed", f"{name!r}: {what} is {number!r}, no integer")
 
@@ -459,6 +459,8 @@ def _holds(pool: UnifiedPool, chart: _Chart) -> Iterator[Violation]:
     )
     text = "pages have another count of holds than leases, steps away from home and deferred frees add up to"
     yield from chart.wrong("leases_are_counted", table.hold != count, text)
+    if table.kept != (total := int(table.hold.sum())):
+        yield chart.broken("leases_are_counted", f"the sum of holds is noted as {table.kept}, it is {total}")
     yield from _deferred(pool, chart, deferred)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from poolproof.errors import LISTED, InvalidFree, PoolError, PoolExhausted
@@ -12,26 +12,40 @@ class BufferExhausted(PoolExhausted):
     """An allocation asks for more pages than the buffer can give, a compaction included.
 
     Attributes:
-        name: the sub-pool.
-        need, have: pages asked for, and what one `alloc` could get now.
+        name: the sub-pool; of several that were asked for together, one that falls short.
+        need, have: pages asked for, and what one `alloc` of this sub-pool could get now.
         need_bytes, have_bytes: the same in bytes.
         reclaimable: pages of the sub-pool that are pending: free once steps, leases and groups let go of them.
         free_ids: ids of the sub-pool that lead to no page.
+        demand: what was asked for together, by sub-pool; empty where it was one.
     """
 
-    def __init__(self, name: str, *, need: int, have: int, page_bytes: int, reclaimable: int, free_ids: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        need: int,
+        have: int,
+        page_bytes: int,
+        reclaimable: int,
+        free_ids: int,
+        demand: Mapping[str, int] | None = None,
+    ) -> None:
+        together = ", ".join(f"{n} of {other!r}" for other, n in (demand or {}).items())
+        asked = f"{together} together: " if together else ""
         PoolError.__init__(
             self,
-            f"sub-pool {name!r}: {need} pages ({need * page_bytes} bytes) needed, {have} ({have * page_bytes} bytes) "
-            f"to be had, a compaction included; {reclaimable} pages are pending, {free_ids} ids are free. Free pages "
-            f"here or in the sub-pools beside, complete steps, release leases, open gates, admit less, or make the "
-            f"buffer larger. Nothing was changed.",
+            f"{asked}sub-pool {name!r}: {need} pages ({need * page_bytes} bytes) needed, {have} ({have * page_bytes} "
+            f"bytes) to be had{' alone' if asked else ''}, a compaction included; {reclaimable} pages are pending, "
+            f"{free_ids} ids are free. Free pages here or in the sub-pools beside, complete steps, release leases, open "
+            f"gates, admit less, or make the buffer larger. Nothing was changed.",
         )
         self.name = name
         self.need, self.have = need, have
         self.need_bytes, self.have_bytes = need * page_bytes, have * page_bytes
         self.reclaimable = reclaimable
         self.free_ids = free_ids
+        self.demand = dict(demand or {})
 
 
 class InvalidPages(InvalidFree):

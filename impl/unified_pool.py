@@ -242,7 +242,7 @@ class UnifiedPool:
                 raise ValueError(f"{n} pages of window {name!r} for {demand.get(owner, 0)} new ids of {owner!r}")
         if not self.fits(demand):
             short = next((name for name, n in demand.items() if n > self.capacity(name)), next(iter(demand)))
-            raise self._exhausted(self._at(short), demand[short])
+            raise self._exhausted(self._at(short), demand[short], demand)
         given: dict[str, Pages] = {}
         for layout in self.layouts:
             if layout.ids_of is None and layout.name in demand:
@@ -356,7 +356,7 @@ class UnifiedPool:
         self._compaction.clear_above(k, (at + n) * size)
         table.put(at)
 
-    def _exhausted(self, table: PageTable, need: int) -> BufferExhausted:
+    def _exhausted(self, table: PageTable, need: int, demand: Mapping[str, int] | None = None) -> BufferExhausted:
         return BufferExhausted(
             self.layouts[table.index].name,
             need=need,
@@ -364,6 +364,7 @@ class UnifiedPool:
             page_bytes=table.page_bytes,
             reclaimable=table.pending.size,
             free_ids=table.free_ids,
+            demand=demand,
         )
 
     def _check_live(self, operation: str, table: PageTable, ids: Pages) -> Pages:
@@ -551,8 +552,8 @@ class UnifiedPool:
             step.waits.add(other)
             self._events.wait(step, other)
             self._note("wait_for", step, other)
-        step.reads = {name: self._at(name).physical[ids] for name, ids in read.items()}
-        step.writes = {name: self._at(name).physical[ids] for name, ids in written.items()}
+        step.reads = {name: _fixed(self._at(name).physical[ids]) for name, ids in read.items()}
+        step.writes = {name: _fixed(self._at(name).physical[ids]) for name, ids in written.items()}
         for name, ids in read.items():
             self._note("read", step, self._places[name], ids)
         for name, ids in written.items():
@@ -718,7 +719,7 @@ class UnifiedPool:
         """
         self._enter()
         table, ids = self._at(name), as_ids(ids)
-        pages = self._check_live("lease", table, ids).copy()
+        pages = _fixed(self._check_live("lease", table, ids).copy())
         self._check_unwritten(name, table, ids, pages)
         if table.zeroed and table.to_zero[pages].any():
             step = self._flight.open_home_step
@@ -831,6 +832,12 @@ class UnifiedPool:
     def __reduce__(self) -> NoReturn:
         """A pool is not copied or pickled: its pages would have two owners."""
         raise TypeError("a UnifiedPool cannot be copied or pickled; make a new one")
+
+
+def _fixed(pages: Pages) -> Pages:
+    """An array that is handed out and relied on: it cannot be written."""
+    pages.setflags(write=False)
+    return pages
 
 
 def _are_wrong(ids: Pages, pages: Pages) -> bool:

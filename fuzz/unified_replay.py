@@ -321,9 +321,7 @@ class _Replay:
                 sequence.count += 1
                 sequence.window_promised -= has_window
 
-    def _prefill(
-        self, admitted: list[Sequence], reads: dict[str, list[Pages]], writes: dict[str, list[Pages]]
-    ) -> None:
+    def _prefill(self, admitted: list[Sequence], reads: dict[str, list[Pages]], writes: dict[str, list[Pages]]) -> None:
         """Prompts are read from the cache as far as it has them, and written behind."""
         shape = self._shape
         for sequence in admitted:

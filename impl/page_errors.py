@@ -37,8 +37,8 @@ class BufferExhausted(PoolExhausted):
             self,
             f"{asked}sub-pool {name!r}: {need} pages ({need * page_bytes} bytes) needed, {have} ({have * page_bytes} "
             f"bytes) to be had{' alone' if asked else ''}, a compaction included; {reclaimable} pages are pending, "
-            f"{free_ids} ids are free. Free pages here or in the sub-pools beside, complete steps, release leases, open "
-            f"gates, admit less, or make the buffer larger. Nothing was changed.",
+            f"{free_ids} ids are free. Free pages here or in the sub-pools beside, complete steps, release leases, "
+            f"open gates, admit less, or make the buffer larger. Nothing was changed.",
         )
         self.name = name
         self.need, self.have = need, have

@@ -219,6 +219,8 @@ class UnifiedDriver:
         name = self.draw.choice(self._owners())
         capacity = self.pool.capacity(name)
         n = self.draw.choice([0, 1, 1, 2, 3, capacity, capacity + 1])
+        if self.pool.fits({name: n}) != (n <= capacity):
+            raise SpecViolation(f"fits({n} of {name})", "capacity", (), n > capacity, capacity)
         ids = self.pool[name].try_alloc(n)
         if (ids is not None) != (n <= capacity):
             raise SpecViolation(f"alloc({n}) of {name}", "capacity", (), ids, capacity)

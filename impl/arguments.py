@@ -22,7 +22,7 @@ class SupportsArray(Protocol):
 
 
 Ids: TypeAlias = SupportsIndex | Sequence[int] | NDArray[np.integer[Any]] | SupportsArray
-"""Slot ids: one int, a sequence of ints, or a 1-D integer array or CPU tensor."""
+"""Slot or page ids: one int, a sequence of ints, or a 1-D integer array or CPU tensor."""
 
 INT64: Final = np.dtype(np.int64)
 _LEAST: Final = int(np.iinfo(np.int64).min)
@@ -30,7 +30,7 @@ _LARGEST: Final = int(np.iinfo(np.int64).max)
 
 
 def as_ids(ids: Ids) -> NDArray[np.int64]:
-    """Slot ids as a 1-D int64 array; it may share memory with the argument.
+    """Slot or page ids as a 1-D int64 array; it may share memory with the argument.
 
     Ints that int64 cannot hold become the nearest int64, which no pool has as an id.
 
@@ -51,9 +51,9 @@ def as_ids(ids: Ids) -> NDArray[np.int64]:
 
 def _from_array(array: NDArray[Any]) -> NDArray[np.int64]:
     if array.dtype.kind not in "iu":
-        raise TypeError(f"slot ids must be integers, got an array of {array.dtype}; convert it with .astype(np.int64)")
+        raise TypeError(f"ids must be integers, got an array of {array.dtype}; convert it with .astype(np.int64)")
     if array.ndim > 1:
-        raise ValueError(f"slot ids must be 1-D, got an array of shape {array.shape}; call .reshape(-1) on it")
+        raise ValueError(f"ids must be 1-D, got an array of shape {array.shape}; call .reshape(-1) on it")
     if array.dtype.kind == "u" and array.dtype.itemsize == 8:
         array = np.minimum(array, np.uint64(_LARGEST))
     return array.astype(np.int64, copy=False).reshape(-1)
@@ -61,7 +61,7 @@ def _from_array(array: NDArray[Any]) -> NDArray[np.int64]:
 
 def _from_sequence(ids: Sequence[Any]) -> NDArray[np.int64]:
     if set(map(type, ids)) - {int}:
-        ids = [as_int("a slot id", item) for item in ids]
+        ids = [as_int("an id", item) for item in ids]
     try:
         return np.array(ids, dtype=np.int64)
     except OverflowError:
@@ -72,7 +72,7 @@ def _on_host(ids: Any) -> NDArray[Any]:
     device = getattr(getattr(ids, "device", None), "type", "cpu")
     if device != "cpu":
         raise TypeError(
-            f"slot ids must be on the host, got a {type(ids).__name__} on {device}; call .cpu() on it once, outside "
+            f"ids must be on the host, got a {type(ids).__name__} on {device}; call .cpu() on it once, outside "
             f"the hot path, or keep the array that `alloc` returned"
         )
     return np.asarray(ids)

@@ -316,11 +316,13 @@ def _free_list(pool: UnifiedPool, chart: _Chart) -> Iterator[Violation]:
     if pool._owners[chart.k] != chart.k:
         return
     name, listed = "unmapped_ids_are_listed", chart.table._free_ids[chart.table._free_head :]
-    once, times = np.unique(listed, return_counts=True)
-    unmapped = np.flatnonzero(~chart.live)[1:]
-    yield from chart.wrong(name, once[times > 1], "ids are listed as free more than once")
-    yield from chart.wrong(name, np.setdiff1d(once, unmapped), "ids are listed as free and are live, or no ids")
-    yield from chart.wrong(name, np.setdiff1d(unmapped, once), "ids have no page and are not listed as free")
+    strays = listed[(listed < 1) | (listed >= len(chart.live))]
+    yield from chart.wrong(name, strays, "numbers are listed as free and are no ids")
+    times = np.bincount(_within(len(chart.live), listed), minlength=len(chart.live))
+    times[0] = 1  # the sink, which is on no list
+    yield from chart.wrong(name, times > 1, "ids are listed as free more than once")
+    yield from chart.wrong(name, (times > 0) & chart.live, "ids are listed as free and are live")
+    yield from chart.wrong(name, (times == 0) & ~chart.live, "ids have no page and are not listed as free")
 
 
 # ------------------------------------------------------------------------------------------------ lists and counts

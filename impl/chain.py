@@ -81,20 +81,26 @@ def room(spans: Sequence[Span], k: int, sink_bytes: int, total: int) -> int:
     return room_above(spans, k, total) + room_below(spans, k, sink_bytes)
 
 
-def demand_fits(spans: Sequence[Span], demand: Sequence[int], sink_bytes: int, total: int) -> bool:
-    """Is there a place for every extent with so many pages more, all at once?
+def lowest_starts(spans: Sequence[Span], demand: Sequence[int], sink_bytes: int, total: int) -> list[int] | None:
+    """The first page of every extent with so many pages more, each put as low as it can be; None if they do not fit.
 
-    Each is put as low as it can be, from the bottom up, which leaves the most to those above.
+    From the bottom up that leaves the most to those above. Of an extent of no pages the number means nothing.
     """
-    floor, end = sink_bytes, len(spans) - 1
+    floor, end, starts = sink_bytes, len(spans) - 1, []
     for k, (span, more) in enumerate(zip(spans, demand, strict=True)):
         size = span.size + more
+        start = span.first if k == 0 else ceil_div(floor, span.page_bytes)
+        starts.append(start)
         if not size:
             continue
-        start = span.first if k == 0 else ceil_div(floor, span.page_bytes)
         if k and k == end:
-            return min(span.low, span.last - size) >= start
+            return starts if min(span.low, span.last - size) >= start else None
         if span.low < start:
-            return False
+            return None
         floor = max(span.high, start + size) * span.page_bytes
-    return floor <= total
+    return starts if floor <= total else None
+
+
+def demand_fits(spans: Sequence[Span], demand: Sequence[int], sink_bytes: int, total: int) -> bool:
+    """Is there a place for every extent with so many pages more, all at once?"""
+    return lowest_starts(spans, demand, sink_bytes, total) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from poolproof.unified_pool import UnifiedPool
 
 
-class Lease:
+class Handle:
+    """What stands for something that a pool keeps: there is one of it, which is neither copied nor pickled."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        """There is one of it."""
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled; pass it on itself")
+
+
+class Lease(Handle):
     """Pages that are promised to stay, as `UnifiedPool.lease` returns it. As a context manager it releases itself.
 
     Attributes:
@@ -49,7 +59,7 @@ class Lease:
         return f"Lease({len(self.physical)} pages of {self.name!r}, {self.why!r}, held={self.is_held})"
 
 
-class Gate:
+class Gate(Handle):
     """A closed gate: no page of the sub-pool moves. As a context manager it opens itself.
 
     Attributes:
@@ -85,7 +95,7 @@ class Gate:
         return f"Gate({self.name!r}, {self.why!r}, closed={self.is_closed})"
 
 
-class FreeGroup:
+class FreeGroup(Handle):
     """A group of frees whose pages are kept until it ends. As a context manager it ends itself.
 
     Attributes:

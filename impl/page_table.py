@@ -136,6 +136,8 @@ class PageTable:
 
     def span(self, fixed: Pages | None) -> Span:
         """The extent for `chain`; `fixed` are pages that cannot move beside the pending ones, None all of them."""
+        if self.first == self.last:
+            return Span(self.page_bytes, self.first, self.last, 0, NOWHERE, 0)
         if fixed is None:
             return Span(self.page_bytes, self.first, self.last, self.size, self.first, self.last)
         low, high = NOWHERE, 0
@@ -325,9 +327,11 @@ class PageTable:
             self.journal("take_back", self.index, sources)
         return ids
 
-    @property
     def has_queue(self) -> bool:
-        """Whether pages may be waiting to be zeroed."""
+        """Whether pages wait to be zeroed."""
+        if self._queue:
+            pages = self._waiting()
+            self._queue = [pages] if len(pages) else []
         return bool(self._queue)
 
     def _waiting(self) -> Pages:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from poolproof.holds import Handle
 from poolproof.page_errors import StepError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Phase(Enum):
     RETIRED = "retired"
 
 
-class Step:
+class Step(Handle):
     """A step, as `UnifiedPool.begin_step` returns it.
 
     Attributes:

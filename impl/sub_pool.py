@@ -105,6 +105,7 @@ class SubPool:
             InvalidPages: a tail page that has room left is not live, or two sequences share it.
             ValueError: the lengths differ in number, are negative, or shrink.
         """
+        self._pool._enter()
         size = self.layout.page_size
         tail, old, new = as_ids(tails), as_ids(old_lens), as_ids(new_lens)
         if not len(tail) == len(old) == len(new):
@@ -114,7 +115,7 @@ class SubPool:
             raise ValueError(f"sequence {at} goes from {old[at]} to {new[at]} tokens; lengths are 0 or more, and grow")
         open_tails = tail[(old % size != 0)]
         self._pool._check_live("extend", self._table, open_tails)
-        return self.alloc(int((-(-new // size) - -(-old // size)).sum()))
+        return self.alloc(sum((-(-new // size) - -(-old // size)).tolist()))
 
     def capacity(self) -> int:
         """How many pages one `alloc` (or `bind`) can get now, an urgent compaction included."""
@@ -136,10 +137,14 @@ class SubPool:
         Args:
             tokens: an int64 or int32 tensor on the pool's device, token ids `id * page_size + offset`; padding such as
                 -1, and tokens of ids without a page, become tokens of the sink.
-            out: a tensor of the same shape and device to write to.
+            out: a tensor of the same shape, dtype and device to write to.
 
         Returns:
             `out`, or a new tensor of the shape and dtype of `tokens`.
+
+        Raises:
+            TypeError, ValueError: tokens are of another dtype, or one that the buffer's last token passes; `out` is of
+                another shape or dtype.
         """
         from poolproof.translate import translate
 

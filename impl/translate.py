@@ -15,7 +15,7 @@ def translate(tokens: Any, physical: NDArray[np.int64], page_size: int, out: Any
         tokens: int64 or int32 tensor, `id * page_size + offset`.
         physical: [ids], the page of each id, negative for those that have none.
         page_size: tokens a page.
-        out: a tensor of the same shape to write to.
+        out: a tensor of the same shape and dtype to write to.
 
     Returns:
         `page * page_size + offset`; tokens of the sink, `offset`, where an id has no page, and 0 for negative tokens.
@@ -24,6 +24,13 @@ def translate(tokens: Any, physical: NDArray[np.int64], page_size: int, out: Any
 
     if tokens.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"token ids are int64 or int32, not {tokens.dtype}")
+    last = (int(physical.max()) + 1) * page_size
+    if tokens.dtype == torch.int32 and last > 2**31:
+        raise TypeError(f"tokens go up to {last - 1}, which int32 does not hold; pass int64")
+    if out is not None and (out.shape, out.dtype) != (tokens.shape, tokens.dtype):
+        raise ValueError(
+            f"out is {tuple(out.shape)} of {out.dtype}, the tokens are {tuple(tokens.shape)} of {tokens.dtype}"
+        )
     wide = tokens.to(torch.int64)
     ids = torch.div(wide, page_size, rounding_mode="floor")
     known = (ids >= 0) & (ids < len(physical))

@@ -90,7 +90,7 @@ class UnifiedPool:
         self._group: FreeGroup | None = None
         self._deferred: dict[int, list[Pages]] = {}
         self._given_back: deque[Lease] = deque()
-        self._moves: list[Move] = []
+        self._moves: list[Move] | None = None
         self._time = self._begun = self._epoch = 0
         self._capacities: dict[int, tuple[int, int]] = {}
         self._thread = _NO_THREAD
@@ -210,15 +210,20 @@ class UnifiedPool:
             KeyError: there is no such sub-pool.
             TypeError, ValueError: a number is no integer, or negative.
         """
-        wanted = [0] * len(self._tables)
-        for name, n in demand.items():
-            wanted[self._at(name).index] = as_count(name, n)
+        wanted = self._wanted(demand)
         for k, table in enumerate(self._tables):
             owner = self._owners[k]
             ids = table.free_ids if owner == k else self._tables[owner].bound + wanted[owner] - table.bound
             if wanted[k] > ids:
                 return False
         return chain.demand_fits(self._spans(), wanted, self.sink_bytes, self.total_bytes)
+
+    def _wanted(self, demand: Mapping[str, int]) -> list[int]:
+        """A demand as pages by place in the chain."""
+        wanted = [0] * len(self._tables)
+        for name, n in demand.items():
+            wanted[self._at(name).index] = as_count(name, n)
+        return wanted
 
     # ------------------------------------------------------------------------------------------------ pages and ids
 
@@ -241,26 +246,30 @@ class UnifiedPool:
             if owner is not None and as_count(name, n) > as_count(owner, demand.get(owner, 0)):
                 raise ValueError(f"{n} pages of window {name!r} for {demand.get(owner, 0)} new ids of {owner!r}")
         if not self.fits(demand):
-            short = next((name for name, n in demand.items() if n > self.capacity(name)), next(iter(demand)))
+            own = [name for name in demand if self.layouts[self._places[name]].ids_of is None]
+            short = next((name for name in own if demand[name] > self.capacity(name)), own[0])
             raise self._exhausted(self._at(short), demand[short], demand)
+        wanted = self._wanted(demand)
+        starts = chain.lowest_starts(self._spans(), wanted, self.sink_bytes, self.total_bytes)
+        assert starts is not None
         given: dict[str, Pages] = {}
-        for layout in self.layouts:
-            if layout.ids_of is None and layout.name in demand:
-                table = self._at(layout.name)
-                given[layout.name] = table.next_ids(demand[layout.name])
-                table.pop_ids(len(given[layout.name]))
-        for layout in self.layouts:
-            if layout.name in demand:
-                if layout.ids_of is not None:
-                    owned = given[layout.ids_of]
-                    given[layout.name] = owned[len(owned) - demand[layout.name] :]
-                if layout.ids_of is None:
-                    self._give(self._at(layout.name), given[layout.name], low=True)
-        for layout in self.layouts:
-            if layout.name in demand and layout.ids_of is not None:
-                self._give(self._at(layout.name), given[layout.name], low=True)
+        for is_window in (False, True):  # a window binds pages for ids that have one
+            for k, layout in enumerate(self.layouts):
+                if layout.name in demand and (layout.ids_of is not None) == is_window:
+                    given[layout.name] = self._next_ids(k, wanted[k], given)
+                    self._give(self._tables[k], given[layout.name], starts[k])
         self._done("alloc")
         return {name: given[name] for name in demand}
+
+    def _next_ids(self, k: int, n: int, given: Mapping[str, Pages]) -> Pages:
+        """The ids of a sub-pool's next n pages: its own next ones, or the last of those given to its owner."""
+        owner = self.layouts[k].ids_of
+        if owner is not None:
+            new = given.get(owner, _NONE)
+            return new[len(new) - n :].copy()
+        ids = self._tables[k].next_ids(n)
+        self._tables[k].pop_ids(n)
+        return ids
 
     def _alloc(self, table: PageTable, n: int) -> Pages | None:
         """Ids of one sub-pool with pages, or None where there are fewer."""
@@ -294,20 +303,20 @@ class UnifiedPool:
         self._done("bind")
         return True
 
-    def _give(self, table: PageTable, ids: Pages, low: bool = False) -> None:
-        """Bind ids to pages, holes first. There is room; with `low`, a float takes it at its lower side."""
+    def _give(self, table: PageTable, ids: Pages, start: int | None = None) -> None:
+        """Bind ids to pages, holes first. There is room; with `start`, a float takes what is below, down to there."""
         self._time += 1
         inside = min(len(ids), table.holes.size)
         if inside:
             table.take_holes(ids[:inside], self._time)
         if inside < len(ids):
-            self._grow(table, ids[inside:], low)
+            self._grow(table, ids[inside:], start)
 
-    def _grow(self, table: PageTable, ids: Pages, low: bool) -> None:
+    def _grow(self, table: PageTable, ids: Pages, start: int | None) -> None:
         """Bind ids to pages beyond the extent, for which there is room or can be made."""
         k, n = table.index, len(ids)
         if table.is_float:
-            self._grow_float(table, ids, low)
+            self._grow_float(table, ids, start)
         elif table.is_up:
             if n > self._compaction.gap_above(k):
                 self._compaction.clear_above(k, (table.last + n) * table.page_bytes)
@@ -317,12 +326,12 @@ class UnifiedPool:
                 self._compaction.clear_below(k, (table.first - n) * table.page_bytes)
             table.take_frontier(ids, self._time, upwards=False)
 
-    def _grow_float(self, table: PageTable, ids: Pages, low: bool) -> None:
+    def _grow_float(self, table: PageTable, ids: Pages, start: int | None) -> None:
         k, n = table.index, len(ids)
         if table.first == table.last:
-            self._place(table, n, low)
+            self._place(table, n, start)
         above, below = self._compaction.gap_above(k), self._compaction.gap_below(k)
-        up = self._upwards(table, n, above, below, low)
+        up = self._upwards(table, n, above, below, start)
         if up > above:
             self._compaction.clear_above(k, (table.last + up) * table.page_bytes)
         if n - up > below:
@@ -332,26 +341,24 @@ class UnifiedPool:
         if up < n:
             table.take_frontier(ids[up:], self._time, upwards=False)
 
-    def _upwards(self, table: PageTable, n: int, above: int, below: int, low: bool) -> int:
+    def _upwards(self, table: PageTable, n: int, above: int, below: int, start: int | None) -> int:
         """How many of n pages a float takes at its upper frontier."""
-        if low or n > above + below:
-            spans = self._spans()
-            most_below = chain.room_below(spans, table.index, self.sink_bytes)
-            if low:
-                return n - min(n, most_below)
-            return max(min(n, above), n - most_below)
+        if start is not None:
+            return n - min(n, max(table.first - start, 0))
+        if n > above + below:
+            return max(min(n, above), n - chain.room_below(self._spans(), table.index, self.sink_bytes))
         return max(min(n, above), n - below) if above >= below else n - max(min(n, below), n - above)
 
-    def _place(self, table: PageTable, n: int, low: bool) -> None:
+    def _place(self, table: PageTable, n: int, start: int | None) -> None:
         """An empty float that is to take n pages lies where they will fit, in the middle of its gap if it can."""
         k, size = table.index, table.page_bytes
         bottom, top = ceil_div(self._compaction.floor(k), size), self._compaction.ceiling(k) // size
-        if n <= top - bottom:
-            table.put(bottom if low else bottom + (top - bottom - n) // 2)
-            return
-        spans = self._spans()
-        most = chain.ceiling_above(spans, k, self.total_bytes) // size
-        at = min(bottom, most - n)
+        if start is not None:
+            at = start
+        elif n <= top - bottom:
+            at = bottom + (top - bottom - n) // 2
+        else:
+            at = min(bottom, chain.ceiling_above(self._spans(), k, self.total_bytes) // size - n)
         self._compaction.clear_below(k, at * size)
         self._compaction.clear_above(k, (at + n) * size)
         table.put(at)
@@ -451,16 +458,21 @@ class UnifiedPool:
         """Copy bound pages into holes, in a step of the pool's own; the sources become holes."""
         self._zero_queued()
         step, size = self._own_step(), table.page_bytes
-        name = self.layouts[table.index].name
+        name, sources, holes = self.layouts[table.index].name, _fixed(sources), _fixed(holes)
         ids = table.relocate(step, sources, holes)
         step.reads, step.writes = {name: sources}, {name: holes}
         self._events.run(step, lambda: self._bytes.copy(size, sources, holes))
         self._launch_own(step)
-        self._moves.append(Move(name, ids, sources, holes))
+        if self._moves is not None:
+            self._moves.append(Move(name, ids, sources, holes))
+
+    def _has_queue(self) -> bool:
+        """Do pages wait to be zeroed?"""
+        return any(table.has_queue() for table in self._tables)
 
     def _zero_queued(self) -> None:
         """Zero what was handed out since the last time, in a step of the pool's own."""
-        if not any(table.has_queue for table in self._tables):
+        if not self._has_queue():
             return
         step, writes = self._own_step(), {}
         for table in self._tables:
@@ -489,16 +501,16 @@ class UnifiedPool:
             pages, and those that a step away from home touches, stay.
         """
         self._enter()
-        before, left = len(self._moves), None if urgent else as_count("moves", moves)
-        if self._flight.open_home_step is None:
-            for k, table in enumerate(self._tables):
-                fixed = self._fixed(k)
-                if fixed is not None:
-                    self._compaction.shrink(k, table.span(fixed), left)
-                    if left is not None:
-                        left = as_count("moves", moves) - sum(len(move.ids) for move in self._moves[before:])
+        most = None if urgent else as_count("moves", moves)
+        moved: list[Move] = []
+        self._moves = moved
+        for k, table in enumerate(self._tables):
+            fixed = self._fixed(k)
+            if fixed is not None:
+                left = None if most is None else most - sum(len(move.ids) for move in moved)
+                self._compaction.shrink(k, table.span(fixed), left)
+        self._moves = None
         self._done("compact")
-        moved, self._moves = self._moves[before:], []
         return moved
 
     # -------------------------------------------------------------------------------------------------------- steps
@@ -530,11 +542,13 @@ class UnifiedPool:
             WrongThread, KeyError, TypeError: as elsewhere.
         """
         self._enter()
+        if any(not isinstance(step, Step) or step._pool is not self for step in after):
+            raise StepError(f"begin_step: after = {list(after)!r} are not all steps of this pool. Nothing was changed.")
         read = {name: self._step_ids("reads", name, ids) for name, ids in (reads or {}).items()}
         written = {name: self._step_ids("writes", name, ids) for name, ids in (writes or {}).items()}
         for name, ids in read.items():
             self._check_filled(name, ids)
-        if any(table.has_queue for table in self._tables):
+        if self._has_queue():
             self._check_no_open_step("zero pages that were handed out")
         waits = self._to_wait_for(stream, read, written, after)
         self._zero_queued()
@@ -722,13 +736,12 @@ class UnifiedPool:
         pages = _fixed(self._check_live("lease", table, ids).copy())
         self._check_unwritten(name, table, ids, pages)
         if table.zeroed and table.to_zero[pages].any():
-            step = self._flight.open_home_step
-            if step is not None:
+            if not self._events.is_immediate or any(step.is_home for step in self._flight):
                 raise LeaseError(
-                    f"lease: pages of {name!r} wait to be zeroed behind {step!r}: launch it. Nothing was changed."
+                    f"lease: pages of {name!r} wait to be zeroed before the next step at home: begin, launch and "
+                    f"complete one first, and what is in flight there. Nothing was changed."
                 )
             self._zero_queued()
-            self._check_unwritten(name, table, ids, pages)
         table.keep(pages)
         lease = Lease(self, name, pages, why)
         self._leases.append(lease)
@@ -790,8 +803,10 @@ class UnifiedPool:
         busy += [repr(lease) for lease in self._leases] + [repr(gate) for gate in self._gates]
         busy += ["a group of frees"] if self._group is not None else []
         if busy:
+            own = any(step.own for step in self._flight)
+            remedy = " The pool's own steps end with the next step at home that completes." if own else ""
             raise PoolBusy(
-                f"clear: {len(busy)} in the way: {', '.join(busy[:8])}; end them first. Nothing was changed."
+                f"clear: {len(busy)} in the way: {', '.join(busy[:8])}; end them first.{remedy} Nothing was changed."
             )
         for table in self._tables:
             table.clear()
@@ -853,13 +868,11 @@ def check_size(layouts: Sequence[Resolved], total: int) -> None:
     """Raises LayoutError where a buffer does not hold the sink and one page of every sub-pool."""
     sink = max(layout.page_bytes for layout in layouts)
     need = sink
-    for k, layout in enumerate(layouts):
-        is_down = 0 < k == len(layouts) - 1
-        need = need + layout.page_bytes if is_down else (ceil_div(need, layout.page_bytes) + 1) * layout.page_bytes
-    slack = layouts[-1].page_bytes - 1 if len(layouts) > 1 else 0
-    if total < need + slack:
+    for layout in layouts:
+        need = (ceil_div(need, layout.page_bytes) + 1) * layout.page_bytes
+    if total < need:
         sizes = ", ".join(f"{layout.name} {layout.page_bytes}" for layout in layouts)
         raise LayoutError(
             f"a buffer of {total} bytes is too small: the sink ({sink} bytes) and one page of every sub-pool ({sizes}) "
-            f"need {need + slack}; make total_bytes larger or pages smaller"
+            f"need {need}; make total_bytes larger or pages smaller"
         )

@@ -97,6 +97,8 @@ def unified_lines(result: UnifiedResult) -> list[str]:
         refusals[action] = refusals.get(action, 0) + count
     for action in sorted({*tally.actions, *refusals}):
         lines.append(f"  {action:<20} {tally.actions.get(action, 0):>10,} {refusals.get(action, 0):>10,}")
+    guards = result.plain()["guards"]
+    lines.append(f"  guards of the spec that said no where the pool did: {guards['said_no']} of {guards['of']}")
     lines.append(
         f"{canary}, broken on purpose: found after {after:,} operations"
         if after

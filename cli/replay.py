@@ -1,9 +1,10 @@
-"""`poolproof replay`: a saved failing trace once more, or a request trace through the shipped pool and the spec."""
+"""`poolproof replay`: a saved failing trace once more, or a request trace through a shipped pool and the spec."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -11,12 +12,28 @@ from poolproof.cli.console import print_json, print_lines
 from poolproof.cli.prove import live_progress
 
 if TYPE_CHECKING:
+    from poolproof.fuzz.mooncake import Request
     from poolproof.fuzz.replay import ReplayResult
+    from poolproof.fuzz.unified_result import UnifiedResult
+
+_UNITS: Final = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command()(replay)
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes such as 4096, 512MiB or 1.5GiB.
+
+    Raises:
+        BadParameter: it is none.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)", text)
+    if found is None or found[2] not in _UNITS:
+        raise typer.BadParameter(f"{text!r} is no number of bytes; write 4096, 512MiB or 64GiB")
+    return int(float(found[1]) * _UNITS[found[2]]) if "." in found[1] else int(found[1]) * _UNITS[found[2]]
 
 
 def replay(
@@ -28,6 +45,17 @@ def replay(
     synthetic: Annotated[int | None, typer.Option(min=1, help="Make up a trace of N requests.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of --synthetic.")] = 0,
     write: Annotated[Path | None, typer.Option(help="Write the --synthetic trace here too.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Request traces: through a unified pool of this model, with continuous batching.")
+    ] = None,
+    total_bytes: Annotated[
+        Any, typer.Option("--bytes", parser=parse_bytes, metavar="BYTES", help="--model: of the buffer, such as 64GiB.")
+    ] = None,
+    tp: Annotated[int | None, typer.Option(min=1, help="--model: tensor parallel ranks; the pool is one's.")] = None,
+    page_size: Annotated[int | None, typer.Option(min=1, help="--model: tokens a page.")] = None,
+    max_batch: Annotated[int | None, typer.Option(min=1, help="--model: most requests running at once.")] = None,
+    check_every: Annotated[int | None, typer.Option(min=1, help="--model: steps between two checks.")] = None,
+    shadow: Annotated[bool, typer.Option("--shadow", help="--model: pages of a few bytes, spec in lockstep.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Replay a trace with the spec in lockstep."""
@@ -35,14 +63,37 @@ def replay(
         raise typer.BadParameter("give a trace, or --synthetic N", param_hint="TRACE")
     if write is not None and synthetic is None:
         raise typer.BadParameter("only a --synthetic trace is written", param_hint="--write")
+    settings = {"total_bytes": total_bytes, "tp": tp, "page_size": page_size, "max_batch": max_batch}
+    settings |= {"check_every": check_every, "shadow": shadow or None}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    _check_settings(model, slots, settings)
     if trace is not None:
         from poolproof.fuzz.traces import is_saved_trace
 
         if is_saved_trace(trace):
-            if slots is not None or limit is not None:
-                raise typer.BadParameter("a saved trace has its own size and length", param_hint="--slots, --limit")
+            if slots is not None or limit is not None or model is not None:
+                hint = "--slots, --limit, --model"
+                raise typer.BadParameter("a saved trace has its own size, length and target", param_hint=hint)
             _replay_saved(trace, as_json)
-    _replay_requests(trace, synthetic, seed, write, slots, limit, as_json)
+    requests, source = _requests(trace, synthetic, seed, write, limit)
+    if model is None:
+        _replay_requests(requests, source, slots, as_json)
+    else:
+        _replay_model(requests, source, model, settings, as_json)
+
+
+def _check_settings(model: str | None, slots: int | None, settings: dict[str, Any]) -> None:
+    named = [_option(name) for name in settings]
+    if model is None and settings:
+        raise typer.BadParameter("only with --model", param_hint=", ".join(named))
+    if model is not None and slots is not None:
+        raise typer.BadParameter("a pool of a model has bytes, not slots", param_hint="--slots")
+    if "shadow" in settings and "page_size" in settings:
+        raise typer.BadParameter("with --shadow a page is 512 tokens", param_hint="--page-size")
+
+
+def _option(name: str) -> str:
+    return "--" + name.removeprefix("total_").replace("_", "-")
 
 
 def _replay_saved(path: Path, as_json: bool) -> None:
@@ -79,34 +130,79 @@ def _replay_saved(path: Path, as_json: bool) -> None:
     raise typer.Exit(0 if found is None else 1)
 
 
-def _replay_requests(
-    path: Path | None,
-    synthetic: int | None,
-    seed: int,
-    write: Path | None,
-    slots: int | None,
-    limit: int | None,
-    as_json: bool,
-) -> None:
+def _requests(
+    path: Path | None, synthetic: int | None, seed: int, write: Path | None, limit: int | None
+) -> tuple[list[Request], list[str]]:
+    """The request trace, and the arguments that give it again."""
     from poolproof.fuzz.mooncake import read_requests, write_requests
-    from poolproof.fuzz.replay import DEFAULT_SLOTS, replay_requests
     from poolproof.fuzz.synthetic import make_requests
 
+    again = [] if limit is None else ["--limit", str(limit)]
     if path is not None:
-        requests = read_requests(path, limit)
-        source = [str(path)]
-    else:
-        requests = make_requests(synthetic or 0, seed)
-        source = ["--synthetic", str(synthetic), "--seed", str(seed)]
-        if write is not None:
-            write_requests(requests, write)
-        requests = requests[:limit]
+        return read_requests(path, limit), [str(path), *again]
+    requests = make_requests(synthetic or 0, seed)
+    if write is not None:
+        write_requests(requests, write)
+    return requests[:limit], ["--synthetic", str(synthetic), "--seed", str(seed), *again]
+
+
+def _replay_requests(requests: list[Request], source: list[str], slots: int | None, as_json: bool) -> None:
+    from poolproof.fuzz.replay import DEFAULT_SLOTS, replay_requests
+
     size = DEFAULT_SLOTS if slots is None else slots
-    command = ["poolproof", "replay", *source, "--slots", str(size)]
-    command += [] if limit is None else ["--limit", str(limit)]
     with live_progress("replaying") as progress:
         result = replay_requests(requests, size, progress=progress)
-    _show_requests(result, command, as_json)
+    _show_requests(result, ["poolproof", "replay", *source, "--slots", str(size)], as_json)
+
+
+def _replay_model(
+    requests: list[Request], source: list[str], model: str, settings: dict[str, Any], as_json: bool
+) -> None:
+    from poolproof.fuzz.unified_replay import replay_unified
+
+    command = ["poolproof", "replay", *source, "--model", model]
+    for name, value in settings.items():
+        command += [_option(name)] if value is True else [_option(name), str(value)]
+    with live_progress("replaying") as progress:
+        result = replay_unified(requests, model, progress=progress, **settings)
+    _show_model(result, command, as_json)
+
+
+def _show_model(result: UnifiedResult, command: list[str], as_json: bool) -> None:
+    import shlex
+
+    again = shlex.join(command)
+    if as_json:
+        print_json({"kind": "unified", **result.plain(), "reproduce": again})
+        raise typer.Exit(0 if result.passed else 1)
+    peaks = {**result.peak_by_kind, "together": result.peak_bytes}
+    lockstep = ", the spec in lockstep on small pages" if result.shadow else ""
+    print_lines(
+        [
+            f"{result.requests:,} requests through {_size(result.total_bytes)} of {result.model}{lockstep} "
+            f"({result.virtual_seconds:,.0f} s of virtual time)",
+            f"  done         {result.done:,}, at most {result.most_running:,} at once",
+            f"  hit rate     {result.hit_rate:.1%} ({result.hits:,} of {result.blocks:,} blocks)",
+            f"  peak bytes   {', '.join(f'{name} {_size(size)}' for name, size in peaks.items())}",
+            f"  evictions    {result.evictions:,} blocks",
+            f"  checkpoints  {result.checkpoints:,}, {result.not_kept:,} not kept for lack of room",
+            f"  compactions  {result.compactions:,}, {result.urgent:,} of them urgent; "
+            f"{sum(result.moved.values()):,} pages moved",
+            f"  refusals     {result.refusals:,}; {result.waits:,} waited for room",
+            f"  violations   {len(result.violations):,}",
+            f"  {result.steps:,} steps in {result.seconds:.1f} s, the tables checked {result.checks:,} times",
+            *(f"    {violation}" for violation in result.violations),
+            *([] if result.passed else [f"  reproduce: {again}"]),
+            "passed" if result.passed else "failed",
+        ]
+    )
+    raise typer.Exit(0 if result.passed else 1)
+
+
+def _size(size: int) -> str:
+    """Bytes in the largest unit that they fill."""
+    unit = next((u for u in ("TiB", "GiB", "MiB", "KiB") if size >= _UNITS[u]), "B")
+    return f"{size:,} B" if unit == "B" else f"{size / _UNITS[unit]:,.1f} {unit}"
 
 
 def _show_requests(result: ReplayResult, command: list[str], as_json: bool) -> None:

@@ -23,16 +23,18 @@ class MoveCounter(Immediate):
     """A host's events that count the moves: each is one copy of some pages of one sub-pool.
 
     Attributes:
-        copies: how many.
+        own_steps: steps of the pool's own.
+        copies: those of them that are moves.
         pages: pages moved, by sub-pool.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.copies = 0
+        self.own_steps = self.copies = 0
         self.pages = dict.fromkeys(names, 0)
 
     def run(self, step: Step, work: Callable[[], None]) -> None:
         """See `EventSource`; the pool's own steps that read are moves."""
+        self.own_steps += 1
         for name, sources in step.reads.items():
             self.copies += 1
             self.pages[name] += len(sources)

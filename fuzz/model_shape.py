@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,8 +13,8 @@ from poolproof.spec.arithmetic import ceil_div
 from poolproof.spec.models import ModelError, model_named
 from poolproof.sub_pools import Checkpoints, Declaration, KVPages, Resolved, StateSlots, WindowPages, resolve
 
-SMALL_TOKENS: Final = 256
-"""Tokens of the trace that one token of a small shape stands for: a block is two of them."""
+SMALL_TOKENS: Final = 512
+"""Tokens of the trace that one token of a small shape stands for: a block is one page."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def full_shape(model: str, tp: int = 1, page_size: int = 16) -> Shape:
 
 
 def small_shape(model: str, tp: int = 1) -> Shape:
-    """The same chain with pages of a few bytes, in nearly the same proportion, and one page for every 256 tokens.
+    """The same chain with pages of a few bytes, in nearly the same proportion, and one page for every 512 tokens.
 
     Raises:
         LayoutError: the model is not shipped, or cannot be split so.
@@ -107,8 +106,3 @@ def _small(layout: Resolved, unit: int) -> Declaration:
     if layout.kind == "window":
         return WindowPages(name, layers=layers, kv_heads=1, head_dim=1, dtype="uint8", grows=grows)
     return KVPages(name, layers=layers, kv_heads=1, head_dim=1, dtype="uint8", grows=grows)
-
-
-def names_of(sub_pools: Sequence[Declaration]) -> tuple[str, ...]:
-    """The sub-pools' names, in the order of the chain."""
-    return tuple(layout.name for layout in resolve(sub_pools))

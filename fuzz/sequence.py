@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from poolproof.fuzz.mooncake import BLOCK_TOKENS, Request
 from poolproof.fuzz.model_shape import Shape
+from poolproof.fuzz.mooncake import BLOCK_TOKENS, Request
 from poolproof.spec.arithmetic import ceil_div
 
 Pages = NDArray[np.int64]

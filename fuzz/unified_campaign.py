@@ -14,6 +14,7 @@ from typing import Any, Final
 from poolproof.errors import LayoutError
 from poolproof.fuzz.buffer_layouts import draw_layout
 from poolproof.fuzz.errors import SettingError
+from poolproof.fuzz.schedule_guards import guards_in_all
 from poolproof.fuzz.unified_canaries import CANARIES
 from poolproof.fuzz.unified_driver import UnifiedDriver
 from poolproof.unified_pool import UnifiedPool
@@ -121,6 +122,7 @@ class UnifiedResult:
             "operations_by_outcome": dict(sorted(tally.counts.items())),
             "actions": dict(sorted(tally.actions.items())),
             "refusals": dict(sorted(tally.refusals.items())),
+            "guards": {"said_no": len(tally.refusals), "of": guards_in_all()},
             "canary": {"name": self.canary[0], "found_after": self.canary[1]},
             "failure": None if found is None else {**found.__dict__, "kept": list(found.kept)},
             "reproduce": self.reproduce,
@@ -233,6 +235,7 @@ def run_unified(
     started, show = perf_counter(), progress or (lambda what, done, of: None)
 
     def is_over(tally: Tally) -> bool:
+        """Has it failed, or is the budget spent?"""
         spent = perf_counter() - started if seconds is not None else tally.operations
         show(TARGET, int(spent), int(budget))
         return tally.failure is not None or spent >= budget

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from poolproof.buffer_shadow import BufferShadow
 from poolproof.errors import GroupError, SpecViolation
 from poolproof.fuzz.queued_device import QueuedDevice
+from poolproof.fuzz.schedule_guards import guard_of
 from poolproof.holds import FreeGroup, Gate, Lease
 from poolproof.page_errors import BufferExhausted, GateError, InvalidPages, LeaseError, PoolBusy, StepError
 from poolproof.spec import schedule as spec
@@ -199,7 +200,7 @@ class UnifiedDriver:
         try:
             item.guards(self.shadow.state, *arguments)
         except Refused as refusal:
-            self.refusals[item.name, str(refusal)] += 1
+            self.refusals[item.name, guard_of(refusal)] += 1
             return
         raise SpecViolation(f"{item.name}{arguments}", "verdict", (), "refused", "allowed")
 

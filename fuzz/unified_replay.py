@@ -11,8 +11,8 @@ of the prompt pass to the prefix cache, the state is copied to a checkpoint slot
 steps pages are compacted. A window is bound for the last pages of a prompt and for new pages, and freed as it moves on.
 
 A model of the allocator's traffic, not of an engine: a step takes 20 us for each token of the prompts that it prefills
-and 25 ms for each token by which requests grow, a prompt is prefilled in one step however long it is, and the state at a
-request's end stands for the one at its last full block of the prompt.
+and 25 ms for each token by which requests grow, a prompt is prefilled in one step however long it is, and the state at
+a request's end stands for the one at its last full block of the prompt.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from poolproof.errors import LayoutError, PoolError
+from poolproof.errors import PoolError
 from poolproof.fuzz.block_cache import NO_SLOT, Block, BlockCache
 from poolproof.fuzz.counted_pool import CountedPool
 from poolproof.fuzz.errors import SettingError
@@ -40,7 +40,7 @@ from poolproof.violation import Violation
 
 DEFAULT_BYTES: Final = 64 << 30
 """Bytes of the buffer unless given."""
-DEFAULT_SMALL_BYTES: Final = 4096
+DEFAULT_SMALL_BYTES: Final = 1024
 """The same with pages of a few bytes."""
 PAGE_SIZE: Final = 16
 MAX_BATCH: Final = 256
@@ -48,6 +48,8 @@ CHECK_EVERY: Final = 256
 _PREFILL_US: Final = 20
 _DECODE_US: Final = 25_000
 _EVICTED_AT_ONCE: Final = 4
+_OWN_STEPS: Final = 4
+"""With the spec in lockstep, steps of the pool's own in flight before an allocation; the spec holds a dozen at all."""
 
 Pages = NDArray[np.int64]
 Progress = Callable[[str, int, int], None]
@@ -71,9 +73,9 @@ def replay_unified(
     Args:
         requests: in the order of their arrival.
         model: the name of a shipped model.
-        total_bytes: of the buffer; 64 GiB unless given, with `shadow` 4096 bytes.
+        total_bytes: of the buffer; 64 GiB unless given, with `shadow` 1024 bytes.
         tp: tensor parallel ranks; the pool is that of one of them.
-        page_size: tokens a page; with `shadow` a page is 256 tokens.
+        page_size: tokens a page; with `shadow` a page is 512 tokens.
         max_batch: most requests running at once.
         check_every: the stored tables are tested against the invariants after this many virtual steps, and at the end.
         shadow: run the spec in lockstep, on pages of a few bytes.
@@ -112,7 +114,7 @@ class _Replay:
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
         self._flight: deque[_Flown] = deque()
-        self._now = 0
+        self._now = self._landed_at = 0
         self.result = result
 
     # -------------------------------------------------------------------------------------------------------- the run
@@ -181,7 +183,7 @@ class _Replay:
         self._check()
         left, now = {name: n for name, n in self._pool.bound.items() if n}, self._pool.capacities()
         if left or now != self._new:
-            text = f"all was freed; the replay counts {left or 'nothing'} bound, capacities are {now}, at first {self._new}"
+            text = f"all was freed: {left or 'nothing'} counts as bound, capacities are {now}, at first {self._new}"
             self.result.violations.append(Violation("I21", "what_is_freed_is_to_be_had_again", text))
 
     def _check(self) -> None:
@@ -207,6 +209,7 @@ class _Replay:
         """Take requests from the queue, in order, as long as there is room."""
         admitted: list[Sequence] = []
         while self._waiting and len(self._running) + len(admitted) < self._max_batch:
+            self._thin_out()
             sequence = self._waiting[0]
             hit = self._cache.deepest(sequence.blocks[: self._needs.most_hits(sequence)])
             alone = not (admitted or self._running or self._flight)
@@ -264,10 +267,11 @@ class _Replay:
 
     def _step(self, admitted: list[Sequence]) -> None:
         """One step: admitted requests are prefilled, running ones grow."""
+        self._thin_out()
         running, size = self._running, self._shape.page_size
         reads, writes = self._decode(running)
         self._prefill(admitted, reads, writes)
-        step = self._pool.pool.begin_step(*(_joined(parts) for parts in (reads, writes)))
+        step = self._pool.pool.begin_step(_joined(reads), _joined(writes))
         step.launched()
         new_tokens = sum(s.prompt - s.hit * self._shape.block_pages * size for s in admitted)
         self._now += self._shape.scale * (new_tokens * _PREFILL_US + bool(running) * size * _DECODE_US)
@@ -279,7 +283,7 @@ class _Replay:
         if ended:
             self._running = [s for s in self._running if not s.is_over]
         self._flight.append(_Flown(step, ended))
-        self._land(before)
+        self._land(before + (self.result.shadow and self.result.steps % 2))
         if self.result.steps % self._check_every == 0:
             self._check()
 
@@ -356,6 +360,11 @@ class _Replay:
 
     # ------------------------------------------------------------------------------------------------- after a step
 
+    def _thin_out(self) -> None:
+        """The spec in lockstep cannot follow many steps in flight."""
+        if self.result.shadow and self._pool.moves.own_steps - self._landed_at > _OWN_STEPS:
+            self._land(len(self._flight))
+
     def _land(self, n: int) -> None:
         """The first n steps in flight are over; what they were for is dealt with.
 
@@ -365,6 +374,8 @@ class _Replay:
         over = [self._flight.popleft() for _ in range(n)]
         for flown in over:
             flown.step.complete()
+        if not self._flight:
+            self._landed_at = self._pool.moves.own_steps
         for flown in over:
             if len(flown.checkpoints):
                 still = flown.checkpoints[flown.step.same("checkpoint", flown.checkpoints)]
@@ -439,5 +450,7 @@ def _joined(parts: dict[str, list[Pages]]) -> dict[str, Any]:
 
 
 def _distinct(ids: Pages) -> Pages:
-    ordered = np.sort(ids)
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ids)]]
+    ordered: Pages = np.sort(ids)
+    is_new = np.ones(len(ids), np.bool_)
+    is_new[1:] = ordered[1:] != ordered[:-1]
+    return ordered[is_new]

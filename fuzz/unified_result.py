@@ -23,7 +23,7 @@ class UnifiedResult:
         done: those that ran to their end.
         refusals: requests that not even an empty pool could hold.
         waits: requests that waited because there was no room for their peak demand.
-        blocks: full and part-filled blocks of the prompts of all requests that were admitted.
+        blocks: full blocks of the prompts of all requests that were admitted.
         hits: those of them that were taken over from the cache.
         evictions: blocks evicted.
         checkpoints: states donated to the cache.
@@ -68,7 +68,7 @@ class UnifiedResult:
 
     @property
     def hit_rate(self) -> float:
-        """The share of prompt blocks that were taken over from the cache."""
+        """The share of full prompt blocks that were taken over from the cache."""
         return self.hits / self.blocks if self.blocks else 0.0
 
     @property

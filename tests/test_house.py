@@ -65,7 +65,7 @@ def test_the_arrows_name_every_module_of_impl() -> None:
     assert contracts["what ships needs no proofs, no fuzzer and no command line"] == modules
     assert contracts["only the shadow runs the spec"] == modules - {
         *("poolproof.shadow", "poolproof.slot_pool"),
-        *("poolproof.buffer_shadow", "poolproof.unified_pool"),
+        *("poolproof.buffer_shadow", "poolproof.pool_state"),
     }
 
 

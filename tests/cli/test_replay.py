@@ -27,6 +27,11 @@ def test_a_saved_trace_that_no_longer_fails_passes(poolproof: Command, tmp_path:
     assert said.splitlines()[-1] == "passed"
 
 
+def test_a_saved_trace_is_of_no_model(poolproof: Command, tmp_path: Path) -> None:
+    name = write(tmp_path / "trace.jsonl", HEADER, {"op": "alloc", "n": 1})
+    assert "--model" in poolproof("replay", name, "--model", "gpt-oss-20b", cwd=tmp_path, status=2).stderr
+
+
 def test_a_saved_trace_that_fails_says_how(poolproof: Command, tmp_path: Path) -> None:
     sink = {"op": "free", "picks": [["sink"]]}
     name = write(tmp_path / "trace.jsonl", {**HEADER, "target": "canary-sink-freed"}, sink)
@@ -57,6 +62,42 @@ def test_a_request_trace_as_text(poolproof: Command, tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+def test_a_model_replays_a_request_trace_and_reports_its_figures(poolproof: Command, tmp_path: Path) -> None:
+    made = ("--synthetic", "40", "--seed", "4", "--model", "Qwen3-Next-80B-A3B", "--bytes", "5GiB", "--tp", "2")
+    said = json.loads(poolproof("replay", *made, "--check-every", "9", "--json", cwd=tmp_path).stdout)
+    assert said["kind"] == "unified"
+    assert said["verdict"] == "passed"
+    assert (said["model"], said["bytes"], said["shadow"]) == ("Qwen3-Next-80B-A3B", 5 << 30, False)
+    assert (said["requests"], said["done"], said["refusals"], said["violations"]) == (40, 40, 0, [])
+    assert set(said["peak_bytes"]) == {"full", "state", "checkpoint", "together"}
+    assert 0 < said["peak_bytes"]["state"] < said["peak_bytes"]["together"] <= 5 << 30
+    assert set(said["pages_moved"]) == set(said["peak_bytes"])
+    assert 0 <= said["hit_rate"] <= 1
+    numbers = ("waits", "blocks", "hits", "evictions", "checkpoints", "checkpoints_not_kept", "compactions")
+    for name in (*numbers, "urgent_compactions", "steps", "most_running", "checks", "seconds", "virtual_seconds"):
+        assert said[name] >= 0
+    again = said["reproduce"].split()[1:]
+    assert json.loads(poolproof(*again, "--json", cwd=tmp_path).stdout)["steps"] == said["steps"]
+
+
+def test_a_model_replays_with_the_spec_in_lockstep(poolproof: Command, tmp_path: Path) -> None:
+    request = {"timestamp": 0, "input_length": 1030, "output_length": 1000, "hash_ids": [0, 1, 2]}
+    name = write(tmp_path / "trace.jsonl", request, request, request | {"timestamp": 90_000})
+    done = poolproof("replay", name, "--model", "Gemma-3-12B", "--shadow", "--bytes", "90", cwd=tmp_path)
+    first, *_, last = done.stdout.splitlines()
+    assert first.startswith("3 requests through 90 B of Gemma-3-12B, the spec in lockstep on small pages")
+    assert "violations   0" in done.stdout
+    assert "window" in done.stdout
+    assert last == "passed"
+
+
+def test_a_model_that_does_not_fit_is_one_line_with_numbers(poolproof: Command, tmp_path: Path) -> None:
+    small = ("--synthetic", "3", "--model", "Qwen3-Next-80B-A3B", "--bytes", "1MiB")
+    done = poolproof("replay", *small, cwd=tmp_path, status=2)
+    assert "a buffer of 1048576 bytes is too small" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
@@ -85,6 +126,14 @@ def test_a_corrupt_trace_is_one_line_and_exit_code_2(
         (("x.jsonl", "--write", "y.jsonl"), "--write"),
         (("--synthetic", "0"), "--synthetic"),
         (("--synthetic", "3", "--slots", "0"), "--slots"),
+        (("--synthetic", "3", "--bytes", "1GiB"), "--model"),
+        (("--synthetic", "3", "--shadow", "--tp", "2"), "--tp, --shadow"),
+        (("--synthetic", "3", "--model", "gpt-oss-20b", "--slots", "3"), "bytes, not slots"),
+        (("--synthetic", "3", "--model", "gpt-oss-20b", "--bytes", "many"), "is no number of bytes"),
+        (("--synthetic", "3", "--model", "gpt-oss-20b", "--shadow", "--page-size", "8"), "--page-size"),
+        (("--synthetic", "3", "--model", "gpt-oss-20b", "--page-size", "48"), "48 tokens"),
+        (("--synthetic", "3", "--model", "gpt-oss-20b", "--tp", "3"), "tp = 3"),
+        (("--synthetic", "3", "--model", "nothing"), "no model 'nothing'"),
     ],
 )
 def test_wrong_use_is_exit_code_2(arguments: tuple[str, ...], said: str, poolproof: Command, tmp_path: Path) -> None:

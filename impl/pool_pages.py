@@ -1,0 +1,336 @@
+"""The pages of a unified pool: how much room there is, who is given what, and what is moved for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
+
+from poolproof import chain
+from poolproof.arguments import Ids, as_count, as_ids
+from poolproof.compaction import Move
+from poolproof.errors import GroupError
+from poolproof.holds import FreeGroup
+from poolproof.page_errors import BufferExhausted, InvalidPages
+from poolproof.page_faults import find_page_fault
+from poolproof.page_table import UNMAPPED, PageTable
+from poolproof.pool_state import Pages, PoolState
+from poolproof.spec.arithmetic import ceil_div
+
+if TYPE_CHECKING:
+    from poolproof.unified_pool import UnifiedPool
+
+_NONE: Final = np.empty(0, np.int64)
+_FEW: Final = 128
+"""Up to so many numbers, a list is faster than an array."""
+
+MOVES: Final = 64
+"""Pages that a compaction at a quiet moment moves at most, where nothing is said."""
+
+
+class PoolPages(PoolState):
+    """Pages are handed out and taken back. See `UnifiedPool`."""
+
+    # ------------------------------------------------------------------------------------------------------------ room
+
+    def _fixed(self, k: int) -> Pages | None:
+        """The pages that a sub-pool cannot move now, beside the pending ones; None where it can move none."""
+        name = self.layouts[k].name
+        if self._flight.open_home_step is not None or any(gate.name == name for gate in self._gates):
+            return None
+        held = [lease.physical for lease in self._leases if lease.name == name]
+        held += [step.touched[name] for step in self._flight.away if name in step.touched]
+        return np.concatenate(held) if held else _NONE
+
+    def _spans(self) -> list[chain.Span]:
+        return [table.span(self._fixed(k)) for k, table in enumerate(self._tables)]
+
+    def _has_room(self, table: PageTable, n: int) -> bool:
+        """Can n more pages be bound, a compaction included? Without one, this is known at once."""
+        more = n - table.holes.size
+        if more <= 0:
+            return True
+        k = table.index
+        if not table.is_down and (table.is_up or table.first != table.last) and more <= self._compaction.gap_above(k):
+            return True
+        if not table.is_up and (table.is_down or table.first != table.last) and more <= self._compaction.gap_below(k):
+            return True
+        return more <= self._room(k)
+
+    def _room(self, k: int) -> int:
+        """Pages that sub-pool k could have beyond its extent, cached until anything changes."""
+        cached = self._capacities.get(k)
+        if cached is None or cached[0] != self._epoch:
+            cached = self._epoch, chain.room(self._spans(), k, self.sink_bytes, self.total_bytes)
+            self._capacities[k] = cached
+        return cached[1]
+
+    def capacity(self, name: str) -> int:
+        """How many pages one `alloc`, or one `bind` of a window, can get now, an urgent compaction included."""
+        table = self._at(name)
+        owner = self._owners[table.index]
+        ids = table.free_ids if owner == table.index else self._tables[owner].bound - table.bound
+        return min(ids, table.holes.size + self._room(table.index))
+
+    def fits(self, demand: Mapping[str, int]) -> bool:
+        """Can so many pages of each of these sub-pools be had together, one after the other in any order?
+
+        Args:
+            demand: pages by sub-pool; those of a window for ids of the same demand, or for live ones without a page.
+
+        Raises:
+            KeyError: there is no such sub-pool.
+            TypeError, ValueError: a number is no integer, or negative.
+        """
+        wanted = self._wanted(demand)
+        for k, table in enumerate(self._tables):
+            owner = self._owners[k]
+            ids = table.free_ids if owner == k else self._tables[owner].bound + wanted[owner] - table.bound
+            if wanted[k] > ids:
+                return False
+        return chain.demand_fits(self._spans(), wanted, self.sink_bytes, self.total_bytes)
+
+    def _wanted(self, demand: Mapping[str, int]) -> list[int]:
+        """A demand as pages by place in the chain."""
+        wanted = [0] * len(self._tables)
+        for name, n in demand.items():
+            wanted[self._at(name).index] = as_count(name, n)
+        return wanted
+
+    # --------------------------------------------------------------------------------------------------- pages and ids
+
+    def alloc(self, demand: Mapping[str, int]) -> dict[str, Pages]:
+        """Pages of several sub-pools, all of them or none.
+
+        Args:
+            demand: pages by sub-pool. A window binds pages for the last n of the ids that its owner is given.
+
+        Returns:
+            Ids by sub-pool, fresh int64 arrays.
+
+        Raises:
+            BufferExhausted: they are not to be had together.
+            WrongThread, KeyError, TypeError, ValueError: as elsewhere; a window asks for more than its owner.
+        """
+        self._enter()
+        for name, n in demand.items():
+            owner = self.layouts[self._at(name).index].ids_of
+            if owner is not None and as_count(name, n) > as_count(owner, demand.get(owner, 0)):
+                raise ValueError(f"{n} pages of window {name!r} for {demand.get(owner, 0)} new ids of {owner!r}")
+        if not self.fits(demand):
+            own = [name for name in demand if self.layouts[self._places[name]].ids_of is None]
+            short = next((name for name in own if demand[name] > self.capacity(name)), own[0])
+            raise self._exhausted(self._at(short), demand[short], demand)
+        wanted = self._wanted(demand)
+        starts = chain.lowest_starts(self._spans(), wanted, self.sink_bytes, self.total_bytes)
+        assert starts is not None
+        given: dict[str, Pages] = {}
+        for is_window in (False, True):  # a window binds pages for ids that have one
+            for k, layout in enumerate(self.layouts):
+                if layout.name in demand and (layout.ids_of is not None) == is_window:
+                    given[layout.name] = self._next_ids(k, wanted[k], given)
+                    self._give(self._tables[k], given[layout.name], starts[k])
+        self._done("alloc")
+        return {name: given[name] for name in demand}
+
+    def _next_ids(self, k: int, n: int, given: Mapping[str, Pages]) -> Pages:
+        """The ids of a sub-pool's next n pages: its own next ones, or the last of those given to its owner."""
+        owner = self.layouts[k].ids_of
+        if owner is not None:
+            new = given.get(owner, _NONE)
+            return new[len(new) - n :].copy()
+        ids = self._tables[k].next_ids(n)
+        self._tables[k].pop_ids(n)
+        return ids
+
+    def _alloc(self, table: PageTable, n: int) -> Pages | None:
+        """Ids of one sub-pool with pages, or None where there are fewer."""
+        self._enter()
+        n = as_count("n", n)
+        if self._owners[table.index] != table.index:
+            name = self.layouts[table.index].name
+            raise TypeError(f"sub-pool {name!r} is a window and owns no ids: `bind` pages for ids of its owner")
+        if n > table.free_ids or not self._has_room(table, n):
+            return None
+        ids = table.next_ids(n)
+        table.pop_ids(n)
+        self._give(table, ids)
+        self._done("alloc")
+        return ids
+
+    def _bind(self, name: str, ids: Ids) -> bool:
+        """Pages of a window for ids of its owner; False where there are fewer."""
+        self._enter()
+        table, ids = self._at(name), as_ids(ids)
+        owner = self._tables[self._owners[table.index]]
+        if owner is table:
+            raise TypeError(f"sub-pool {name!r} owns its ids: `alloc` gives out ids that have pages")
+        self._check_live("bind", owner, ids)
+        bound = ids[table.physical[ids] != UNMAPPED]
+        if len(bound):
+            raise InvalidPages(name, "bind", "bound to a page already", bound.tolist(), table.ids - 1)
+        if not self._has_room(table, len(ids)):
+            return False
+        self._give(table, ids)
+        self._done("bind")
+        return True
+
+    def _give(self, table: PageTable, ids: Pages, start: int | None = None) -> None:
+        """Bind ids to pages, holes first. There is room; with `start`, a float takes what is below, down to there."""
+        self._time += 1
+        inside = min(len(ids), table.holes.size)
+        if inside:
+            table.take_holes(ids[:inside], self._time)
+        if inside < len(ids):
+            self._grow(table, ids[inside:], start)
+
+    def _grow(self, table: PageTable, ids: Pages, start: int | None) -> None:
+        """Bind ids to pages beyond the extent, for which there is room or can be made."""
+        k, n = table.index, len(ids)
+        if table.is_float:
+            self._grow_float(table, ids, start)
+        elif table.is_up:
+            if n > self._compaction.gap_above(k):
+                self._compaction.clear_above(k, (table.last + n) * table.page_bytes)
+            table.take_frontier(ids, self._time, upwards=True)
+        else:
+            if n > self._compaction.gap_below(k):
+                self._compaction.clear_below(k, (table.first - n) * table.page_bytes)
+            table.take_frontier(ids, self._time, upwards=False)
+
+    def _grow_float(self, table: PageTable, ids: Pages, start: int | None) -> None:
+        k, n = table.index, len(ids)
+        if table.first == table.last:
+            self._place(table, n, start)
+        above, below = self._compaction.gap_above(k), self._compaction.gap_below(k)
+        up = self._upwards(table, n, above, below, start)
+        if up > above:
+            self._compaction.clear_above(k, (table.last + up) * table.page_bytes)
+        if n - up > below:
+            self._compaction.clear_below(k, (table.first - (n - up)) * table.page_bytes)
+        if up:
+            table.take_frontier(ids[:up], self._time, upwards=True)
+        if up < n:
+            table.take_frontier(ids[up:], self._time, upwards=False)
+
+    def _upwards(self, table: PageTable, n: int, above: int, below: int, start: int | None) -> int:
+        """How many of n pages a float takes at its upper frontier."""
+        if start is not None:
+            return n - min(n, max(table.first - start, 0))
+        if n > above + below:
+            return max(min(n, above), n - chain.room_below(self._spans(), table.index, self.sink_bytes))
+        return max(min(n, above), n - below) if above >= below else n - max(min(n, below), n - above)
+
+    def _place(self, table: PageTable, n: int, start: int | None) -> None:
+        """An empty float that is to take n pages lies where they will fit, in the middle of its gap if it can."""
+        k, size = table.index, table.page_bytes
+        bottom, top = ceil_div(self._compaction.floor(k), size), self._compaction.ceiling(k) // size
+        if start is not None:
+            at = start
+        elif n <= top - bottom:
+            at = bottom + (top - bottom - n) // 2
+        else:
+            at = min(bottom, chain.ceiling_above(self._spans(), k, self.total_bytes) // size - n)
+        self._compaction.clear_below(k, at * size)
+        self._compaction.clear_above(k, (at + n) * size)
+        table.put(at)
+
+    def _exhausted(self, table: PageTable, need: int, demand: Mapping[str, int] | None = None) -> BufferExhausted:
+        return BufferExhausted(
+            self.layouts[table.index].name,
+            need=need,
+            have=self.capacity(self.layouts[table.index].name),
+            page_bytes=table.page_bytes,
+            reclaimable=table.pending.size,
+            free_ids=table.free_ids,
+            demand=demand,
+        )
+
+    def _check_live(self, operation: str, table: PageTable, ids: Pages) -> Pages:
+        """The pages of ids, which must be live, none twice."""
+        pages: Pages = table.physical.take(ids, None, None, "clip")
+        if _are_wrong(ids, pages):
+            why, bad = find_page_fault(ids, table.physical, table.ids)
+            raise InvalidPages(self.layouts[table.index].name, operation, why, bad.tolist(), table.ids - 1)
+        return pages
+
+    def _free(self, table: PageTable, ids: Ids) -> None:
+        """Let ids go, and the pages that windows have bound for them."""
+        self._enter()
+        ids = as_ids(ids)
+        pages = self._check_live("free", table, ids)
+        for w in self._windows[table.index]:
+            window = self._tables[w]
+            bound = ids[window.physical[ids] != UNMAPPED]
+            self._let_go(window, bound, window.physical[bound])
+        self._let_go(table, ids, pages)
+        if self._owners[table.index] == table.index:
+            table.push_ids(ids)
+        self._done("free")
+
+    def _let_go(self, table: PageTable, ids: Pages, pages: Pages) -> None:
+        if not len(ids):
+            return
+        if self._group is None:
+            table.let_go(ids, pages)
+        else:
+            table.let_go(ids, pages, deferred=True)
+            self._deferred.setdefault(table.index, []).append(pages)
+
+    def free_group(self) -> FreeGroup:
+        """Until the group ends, the pages of what is freed are kept; the ids die at once.
+
+        Raises:
+            GroupError: a group is open already.
+        """
+        self._enter()
+        if self._group is not None:
+            raise GroupError("a group of frees is open already; end it first. Nothing was changed.")
+        self._group = FreeGroup(cast("UnifiedPool", self))
+        self._changed()
+        return self._group
+
+    def _end_group(self, group: FreeGroup) -> None:
+        self._enter()
+        if self._group is not group:
+            raise GroupError("this group of frees has ended; open a new one. Nothing was changed.")
+        self._group, group.is_open = None, False
+        deferred, self._deferred = self._deferred, {}
+        self._note("end_group")
+        for k, pages in deferred.items():
+            self._tables[k].release(np.concatenate(pages))
+        self._done("end_group")
+
+    def compact(self, urgent: bool = False, *, moves: int = MOVES) -> list[Move]:
+        """Move pages into holes, so that frontiers retreat and neighbours find room without waiting for it.
+
+        Args:
+            urgent: move as much as there is to move, and not `moves` pages at most.
+            moves: see `urgent`.
+
+        Returns:
+            What moved. Nothing moves behind a closed gate, nor while a step at home is begun and not launched; leased
+            pages, and those that a step away from home touches, stay.
+        """
+        self._enter()
+        most = None if urgent else as_count("moves", moves)
+        moved: list[Move] = []
+        self._moves = moved
+        for k, table in enumerate(self._tables):
+            fixed = self._fixed(k)
+            if fixed is not None:
+                left = None if most is None else most - sum(len(move.ids) for move in moved)
+                self._compaction.shrink(k, table.span(fixed), left)
+        self._moves = None
+        self._done("compact")
+        return moved
+
+
+def _are_wrong(ids: Pages, pages: Pages) -> bool:
+    """Does an id lead to no page, or come twice? For few ids lists are faster than arrays."""
+    if len(ids) <= _FEW:
+        listed = ids.tolist()
+        return bool(listed) and (min(pages.tolist()) <= 0 or len(set(listed)) < len(listed))
+    ordered = np.sort(ids)
+    return int(pages.min()) <= 0 or bool((ordered[1:] == ordered[:-1]).any())

@@ -1,0 +1,233 @@
+"""What a unified pool is made of: its tables, its bytes, what is in flight and held, and work of the pool's own.
+
+The classes of a pool stand on one another, one concern a file: this state, then its pages (`pool_pages`), its steps
+(`pool_steps`), and the face that callers see (`unified_pool`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolproof.arguments import as_count
+from poolproof.compaction import Compaction, Move
+from poolproof.errors import LayoutError, WrongThread
+from poolproof.events import EventSource, Immediate
+from poolproof.holds import FreeGroup, Gate, Lease
+from poolproof.page_bytes import PageBytes
+from poolproof.page_table import PageTable
+from poolproof.spec.arithmetic import ceil_div
+from poolproof.steps import HOME, Flight, Phase, Step
+from poolproof.sub_pool import SubPool
+from poolproof.sub_pools import Declaration, Resolved, resolve
+
+if TYPE_CHECKING:
+    from poolproof.unified_pool import UnifiedPool
+
+Pages = NDArray[np.int64]
+_NO_THREAD: Final = 0
+
+
+class PoolState:
+    """The state of a pool, and the steps by which it moves and zeroes pages itself. See `UnifiedPool`."""
+
+    def __init__(
+        self,
+        total_bytes: int,
+        sub_pools: Iterable[Declaration],
+        *,
+        device: str = "cpu",
+        events: EventSource | None = None,
+        shadow: bool = False,
+    ) -> None:
+        self.layouts: tuple[Resolved, ...] = resolve(tuple(sub_pools))
+        self.total_bytes = as_count("total_bytes", total_bytes)
+        self.sink_bytes = max(layout.page_bytes for layout in self.layouts)
+        check_size(self.layouts, self.total_bytes)
+        self._bytes = PageBytes(self.total_bytes, self.sink_bytes, device)
+        self._events: EventSource = Immediate() if events is None else events
+        self._journal: Any = None
+        self._tables = [self._table(k) for k in range(len(self.layouts))]
+        self._places = {layout.name: k for k, layout in enumerate(self.layouts)}
+        owners = [k if layout.ids_of is None else self._places[layout.ids_of] for k, layout in enumerate(self.layouts)]
+        self._owners = owners
+        self._windows = [[w for w, o in enumerate(owners) if o == k and w != k] for k in range(len(owners))]
+        whole = cast("UnifiedPool", self)
+        self._handles = {layout.name: SubPool(whole, layout.name, self._at(layout.name)) for layout in self.layouts}
+        self._compaction = Compaction(self._tables, self.sink_bytes, self.total_bytes, self._move)
+        self._flight = Flight()
+        self._leases: list[Lease] = []
+        self._gates: list[Gate] = []
+        self._group: FreeGroup | None = None
+        self._deferred: dict[int, list[Pages]] = {}
+        self._given_back: deque[Lease] = deque()
+        self._moves: list[Move] | None = None
+        self._time = self._begun = self._epoch = 0
+        self._capacities: dict[int, tuple[int, int]] = {}
+        self._thread = _NO_THREAD
+        if shadow:
+            from poolproof.buffer_shadow import BufferShadow
+
+            self._follow(BufferShadow(whole))
+
+    def _table(self, k: int) -> PageTable:
+        layout, last = self.layouts[k], len(self.layouts) - 1
+        is_up, is_down = k == 0, 0 < k == last
+        pages = self.total_bytes // layout.page_bytes
+        owner = next((other for other in self.layouts if other.name == layout.ids_of), layout)
+        start = ceil_div(self.sink_bytes, layout.page_bytes) if is_up else pages if is_down else 0
+        return PageTable(
+            k,
+            is_up=is_up,
+            is_down=is_down,
+            page_bytes=layout.page_bytes,
+            pages=pages,
+            ids=self.total_bytes // owner.page_bytes + 1,
+            start=start,
+            zeroed=layout.zeroed,
+        )
+
+    def _follow(self, journal: Any) -> None:
+        """Tell somebody of every change from now on."""
+        self._journal = journal
+        for table in self._tables:
+            table.journal = journal
+
+    def _note(self, action: str, *arguments: Any) -> None:
+        if self._journal is not None:
+            self._journal(action, *arguments)
+
+    # -------------------------------------------------------------------------------------------------------- entering
+
+    def _name(self, name: str) -> str:
+        if name not in self._places:
+            raise KeyError(f"no sub-pool {name!r}; there are {', '.join(map(repr, self._places))}")
+        return name
+
+    def _at(self, name: str) -> PageTable:
+        return self._tables[self._places[self._name(name)]]
+
+    def _enter(self) -> None:
+        """An operation begins: on the thread that drives the pool, with what other threads gave back taken in."""
+        if self._thread != get_ident():
+            if self._thread != _NO_THREAD:
+                raise WrongThread(self._thread, get_ident())
+            self._thread = get_ident()
+        while self._given_back:
+            self._take_back_lease(self._given_back.popleft())
+
+    def _take_back_lease(self, lease: Lease) -> None:
+        if lease not in self._leases:
+            return
+        self._leases.remove(lease)
+        table = self._at(lease.name)
+        self._note("release_page", lease, table.index, lease.physical)
+        table.release(lease.physical)
+        self._done("release")
+
+    def _changed(self) -> None:
+        """Whatever was worked out from the state no longer holds."""
+        self._epoch += 1
+
+    def _done(self, operation: str) -> None:
+        """An operation is over."""
+        self._epoch += 1
+        if self._journal is not None:
+            self._journal.done(operation)
+
+    # -------------------------------------------------------------------------------------------- the pool's own steps
+
+    def _own_step(self) -> Step:
+        """A step of the pool's own begins on the home stream."""
+        step = Step(cast("UnifiedPool", self), self._begun, HOME, self._time, own=True)
+        self._begun += 1
+        self._flight.steps.append(step)
+        self._note("begin", step)
+        return step
+
+    def _launch_own(self, step: Step) -> None:
+        step.phase = Phase.LAUNCHED
+        self._events.launched(step)
+        self._note("launch", step)
+        if self._events.is_immediate:
+            self._complete_own()
+
+    def _complete_own(self, before: int | None = None) -> None:
+        """The pool's own steps are over that have nothing of anybody else's before them: on a device, all up to one."""
+        for step in [step for step in self._flight if step.own and (before is None or step.number < before)]:
+            if self._flight.blocker(step) is not None:
+                return
+            self._end(step)
+            self._end_results(step)
+
+    def _end(self, step: Step) -> None:
+        """A step is over."""
+        step.phase = Phase.OVER
+        self._flight.steps.remove(step)
+        for other in self._flight:
+            other.waits.discard(step)
+        self._note("complete", step)
+
+    def _end_results(self, step: Step) -> None:
+        step.phase = Phase.RETIRED
+        self._note("retire", step)
+
+    def _move(self, table: PageTable, sources: Pages, holes: Pages) -> None:
+        """Copy bound pages into holes, in a step of the pool's own; the sources become holes."""
+        self._zero_queued()
+        step, size = self._own_step(), table.page_bytes
+        name, sources, holes = self.layouts[table.index].name, unwritable(sources), unwritable(holes)
+        ids = table.relocate(step, sources, holes)
+        step.reads, step.writes = {name: sources}, {name: holes}
+        self._events.run(step, lambda: self._bytes.copy(size, sources, holes))
+        self._launch_own(step)
+        if self._moves is not None:
+            self._moves.append(Move(name, ids, sources, holes))
+
+    def _has_queue(self) -> bool:
+        """Do pages wait to be zeroed?"""
+        return any(table.has_queue() for table in self._tables)
+
+    def _zero_queued(self) -> None:
+        """Zero what was handed out since the last time, in a step of the pool's own."""
+        if not self._has_queue():
+            return
+        step, writes = self._own_step(), {}
+        for table in self._tables:
+            pages = table.zero_queue(step)
+            if len(pages):
+                writes[self.layouts[table.index].name] = pages
+        step.writes = writes
+        sizes = {name: self._at(name).page_bytes for name in writes}
+
+        def zero() -> None:
+            for name, pages in writes.items():
+                self._bytes.zero(sizes[name], pages)
+
+        self._events.run(step, zero)
+        self._launch_own(step)
+
+
+def unwritable(pages: Pages) -> Pages:
+    """An array that is handed out and relied on: it cannot be written."""
+    pages.setflags(write=False)
+    return pages
+
+
+def check_size(layouts: Sequence[Resolved], total: int) -> None:
+    """Raises LayoutError where a buffer does not hold the sink and one page of every sub-pool."""
+    sink = max(layout.page_bytes for layout in layouts)
+    need = sink
+    for layout in layouts:
+        need = (ceil_div(need, layout.page_bytes) + 1) * layout.page_bytes
+    if total < need:
+        sizes = ", ".join(f"{layout.name} {layout.page_bytes}" for layout in layouts)
+        raise LayoutError(
+            f"a buffer of {total} bytes is too small: the sink ({sink} bytes) and one page of every sub-pool ({sizes}) "
+            f"need {need}; make total_bytes larger or pages smaller"
+        )

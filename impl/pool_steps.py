@@ -1,0 +1,211 @@
+"""Steps of a unified pool: what work in flight touches, and what it must come behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poolproof.arguments import Ids, as_ids
+from poolproof.page_errors import StepError
+from poolproof.page_table import FILLED, PUBLISHED, PageTable
+from poolproof.pool_pages import PoolPages
+from poolproof.pool_state import Pages, unwritable
+from poolproof.steps import HOME, Phase, Step
+
+if TYPE_CHECKING:
+    from poolproof.unified_pool import UnifiedPool
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+class PoolSteps(PoolPages):
+    """Steps begin, are launched and end. See `UnifiedPool`."""
+
+    def begin_step(
+        self,
+        reads: Mapping[str, Ids] | None = None,
+        writes: Mapping[str, Ids] | None = None,
+        stream: Any = HOME,
+        after: Sequence[Step] = (),
+    ) -> Step:
+        """A piece of device work begins: its ids are resolved to pages, which stay the ids' own until it is over.
+
+        The step waits, on its stream, for every step in flight that it must come behind; a step away from home comes
+        behind all steps at home.
+
+        Args:
+            reads: ids by sub-pool whose pages it reads: filled, or zeroed when handed out.
+            writes: ids by sub-pool whose pages it writes; with this the pages count as filled.
+            stream: None for home; any other value that can be compared, a torch stream among them.
+            after: further steps that it waits for, which are launched.
+
+        Returns:
+            The step, open: `launched` it once the work is on the stream.
+
+        Raises:
+            InvalidPages: an id is not live, or listed twice in one mapping.
+            StepError: a page that is read holds nothing yet, or a step that must come before is not launched.
+            WrongThread, KeyError, TypeError: as elsewhere.
+        """
+        self._enter()
+        if any(not isinstance(step, Step) or step._pool is not self for step in after):
+            raise StepError(f"begin_step: after = {list(after)!r} are not all steps of this pool. Nothing was changed.")
+        read = {name: self._step_ids("reads", name, ids) for name, ids in (reads or {}).items()}
+        written = {name: self._step_ids("writes", name, ids) for name, ids in (writes or {}).items()}
+        for name, ids in read.items():
+            self._check_filled(name, ids)
+        if self._has_queue():
+            self._check_no_open_step("zero pages that were handed out")
+        waits = self._to_wait_for(stream, read, written, after)
+        self._zero_queued()
+        if stream is not HOME:
+            waits |= {step for step in self._flight if step.is_home}
+        return self._begin(stream, read, written, waits)
+
+    def _begin(self, stream: Any, read: dict[str, Pages], written: dict[str, Pages], waits: set[Step]) -> Step:
+        self._time += 1
+        step = Step(cast("UnifiedPool", self), self._begun, stream, self._time)
+        self._begun += 1
+        self._flight.steps.append(step)
+        self._note("begin", step)
+        for other in sorted(waits, key=lambda other: other.number):
+            step.waits.add(other)
+            self._events.wait(step, other)
+            self._note("wait_for", step, other)
+        step.reads = {name: unwritable(self._at(name).physical[ids]) for name, ids in read.items()}
+        step.writes = {name: unwritable(self._at(name).physical[ids]) for name, ids in written.items()}
+        for name, ids in read.items():
+            self._note("read", step, self._places[name], ids)
+        for name, ids in written.items():
+            self._at(name).flags[ids] |= FILLED
+            self._note("write_page", step, self._places[name], ids)
+        if not step.is_home:
+            self._hold_for(step)
+        self._done("begin_step")
+        return step
+
+    def _hold_for(self, step: Step) -> None:
+        """What a step away from home touches is kept until it is over."""
+        for name in {*step.reads, *step.writes}:
+            pages = np.union1d(step.reads.get(name, _NONE), step.writes.get(name, _NONE))
+            step.touched[name] = pages
+            self._at(name).keep(pages)
+
+    def _step_ids(self, what: str, name: str, ids: Ids) -> Pages:
+        checked = as_ids(ids).copy()
+        self._check_live(f"begin_step({what})", self._at(name), checked)
+        return checked
+
+    def _check_filled(self, name: str, ids: Pages) -> None:
+        table = self._at(name)
+        if table.zeroed or not len(ids):
+            return
+        empty = ids[table.flags[ids] & FILLED == 0]
+        if len(empty):
+            raise StepError(
+                f"begin_step: {len(empty)} pages of {name!r} are read that nobody has written, of ids "
+                f"{empty[:8].tolist()}: write them first, or declare zero='on_handout'. Nothing was changed."
+            )
+
+    def _check_no_open_step(self, what: str) -> None:
+        step = self._flight.open_home_step
+        if step is not None:
+            raise StepError(f"{step!r} is not launched, and before that the pool cannot {what}. Nothing was changed.")
+
+    def _to_wait_for(
+        self, stream: Any, read: dict[str, Pages], written: dict[str, Pages], after: Sequence[Step]
+    ) -> set[Step]:
+        """The steps on other streams that must be over first; all of them are launched."""
+        waits = {step for step in after if step.is_in_flight}
+        for step in self._flight:
+            if step.stream == stream:
+                continue
+            if (step.is_home and stream is not HOME) or self._conflicts(step, read, written):
+                waits.add(step)
+        for step in waits:
+            if step.phase is Phase.OPEN:
+                raise StepError(f"begin_step must wait for {step!r}: launch that first. Nothing was changed.")
+        return waits
+
+    def _conflicts(self, step: Step, read: dict[str, Pages], written: dict[str, Pages]) -> bool:
+        """Does the step write what is to be read or written, or read what is to be written?"""
+        for mine, names in ((step.writes, read), (step.writes, written), (step.reads, written)):
+            for name, ids in names.items():
+                if name in mine and np.isin(self._at(name).physical[ids], mine[name]).any():
+                    return True
+        return False
+
+    def _launch(self, step: Step) -> None:
+        self._enter()
+        self._flight.check_launch(step)
+        step.phase = Phase.LAUNCHED
+        self._events.launched(step)
+        self._note("launch", step)
+        self._done("launched")
+
+    def _complete(self, step: Step) -> None:
+        self._enter()
+        if step.phase is not Phase.LAUNCHED:
+            raise StepError(f"{step!r} is not launched, or over already. Nothing was changed.")
+        blocker = self._flight.blocker(step)
+        if blocker is not None:
+            raise StepError(f"{step!r} comes after {blocker!r}: complete that first. Nothing was changed.")
+        self._events.completed(step)
+        ahead = [other.number for other in self._flight if other.own and other.is_before(step)]
+        if ahead:
+            self._complete_own(before=max(ahead) + 1)
+        self._end(step)
+        for name, pages in step.touched.items():
+            self._at(name).release(pages)
+        if self._events.is_immediate:
+            self._complete_own()
+        self._done("complete")
+
+    def _retire(self, step: Step) -> None:
+        self._enter()
+        if step.phase is not Phase.OVER:
+            raise StepError(f"{step!r} is in flight, or was retired before. Nothing was changed.")
+        self._end_results(step)
+        self._done("retire")
+
+    def _same(self, step: Step, name: str, ids: Ids) -> NDArray[np.bool_]:
+        table, ids = self._at(name), as_ids(ids)
+        live: NDArray[np.bool_] = table.physical.take(ids, mode="clip") > 0
+        live &= (ids > 0) & (ids < table.ids)
+        live[live] = table.born[ids[live]] < step.began
+        return live
+
+    def _publish(self, step: Step, name: str, ids: Ids) -> None:
+        self._enter()
+        table, ids = self._at(name), as_ids(ids)
+        if step.phase is not Phase.OVER:
+            raise StepError(f"publish: {step!r} is not over, or is retired. Nothing was changed.")
+        pages = self._check_live("publish", table, ids)
+        for bad, why in (
+            (~self._same(step, name, ids), "are not the ones that the step saw"),
+            (table.flags[ids] & FILLED == 0, "lead to pages that nobody has written"),
+            (table.flags[ids] & PUBLISHED != 0, "are published already"),
+            (self._is_written(table, pages), "lead to pages that a step in flight writes"),
+        ):
+            if bad.any():
+                raise StepError(f"publish: ids {ids[bad][:8].tolist()} of {name!r} {why}. Nothing was changed.")
+        table.flags[ids] |= PUBLISHED
+        self._note("publish", step, table.index, ids)
+        self._done("publish")
+
+    def _is_written(self, table: PageTable, pages: Pages) -> NDArray[np.bool_]:
+        """Which pages have a byte that a step in flight writes, through whatever sub-pool."""
+        found = np.zeros(len(pages), np.bool_)
+        first, size = pages * table.page_bytes, table.page_bytes
+        for step in self._flight:
+            for name, written in step.writes.items():
+                other = self._at(name).page_bytes
+                # The written page that begins last before the end of a page is the only one that can reach into it.
+                begins = np.sort(written) * other
+                at = np.searchsorted(begins, first + size)
+                reaches = np.concatenate([[-1], begins + other])[at]
+                found |= reaches > first
+        return found

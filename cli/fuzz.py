@@ -23,7 +23,10 @@ def register(app: typer.Typer) -> None:
 def fuzz(
     target: Annotated[str, typer.Argument(help="slot-pool, unified-pool, or module:factory of your own allocator.")],
     time: Annotated[float | None, typer.Option("--time", help="Seconds to spend.")] = None,
-    ops: Annotated[int | None, typer.Option("--ops", help="Checked operations to reach (200,000 by default).")] = None,
+    ops: Annotated[
+        int | None,
+        typer.Option("--ops", help="Checked operations to reach (by default 200,000; 20,000 of unified-pool)."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything; drawn and shown by default.")] = None,
     save_dir: Annotated[Path, typer.Option(help="Where the trace of a failure is saved.")] = Path("poolproof-failures"),
     jobs: Annotated[int, typer.Option(min=1, help="Processes (unified-pool only).")] = 1,
@@ -32,12 +35,16 @@ def fuzz(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Drive an allocator and the spec in lockstep, and compare the whole state after every operation."""
+    check_use(number, keep, seed, ops, time, jobs)
     if seed is None:
         from secrets import randbelow
 
         seed = randbelow(1 << 32)
     if target == "unified-pool":
-        passed = play_again(seed, number, keep) if number is not None else fuzz_unified(seed, ops, time, jobs, as_json)
+        if number is not None:
+            passed = play_again(seed, number, kept_numbers(keep), as_json)
+        else:
+            passed = fuzz_unified(seed, ops, time, jobs, as_json)
         raise typer.Exit(0 if passed else 1)
     if jobs != 1 or number is not None or keep is not None:
         raise typer.BadParameter("--jobs, --round and --keep are for the target unified-pool")
@@ -65,17 +72,45 @@ def fuzz_unified(seed: int, ops: int | None, seconds: float | None, jobs: int, a
     return result.passed
 
 
-def play_again(seed: int, number: int, keep: str | None) -> bool:
+def check_use(
+    number: int | None, keep: str | None, seed: int | None, ops: int | None, seconds: float | None, jobs: int
+) -> None:
+    """Raises BadParameter for options that do not go together."""
+    if number is None:
+        if keep is not None:
+            raise typer.BadParameter("--keep says which operations of --round; give both")
+    elif seed is None or number < 0:
+        raise typer.BadParameter(f"--round {number} is a buffer of a seed, counted from 0: give --seed too")
+    elif ops is not None or seconds is not None or jobs != 1:
+        raise typer.BadParameter("--round plays one buffer; --ops, --time and --jobs are for campaigns")
+
+
+def kept_numbers(keep: str | None) -> set[int] | None:
+    """The operations that `--keep` names."""
+    from poolproof.fuzz.unified_campaign import LENGTH
+
+    if keep is None:
+        return None
+    try:
+        kept = {int(part) for part in keep.split(",")}
+    except ValueError:
+        raise typer.BadParameter(f"--keep {keep}: give numbers such as 0,4,17") from None
+    if not kept <= set(range(LENGTH)):
+        raise typer.BadParameter(f"--keep {keep}: a buffer has the operations 0 to {LENGTH - 1}")
+    return kept
+
+
+def play_again(seed: int, number: int, kept: set[int] | None, as_json: bool) -> bool:
     """One buffer of a campaign again; was nothing wrong?"""
     from poolproof.fuzz.unified_campaign import play
 
-    try:
-        kept = None if keep is None else {int(part) for part in keep.split(",")}
-    except ValueError:
-        raise typer.BadParameter(f"--keep {keep}: give numbers such as 0,4,17") from None
     driver, error = play(seed, number, kept, with_trace=True)
-    lines = [f"    {line}" for line in driver.shadow.history or ()]
-    print_lines([*lines, "passed" if error is None else f"FAILED: {type(error).__name__}: {error}"])
+    trace = driver.shadow.history or []
+    message = None if error is None else f"{type(error).__name__}: {error}"
+    if as_json:
+        print_json({"seed": seed, "round": number, "passed": error is None, "failure": message, "trace": trace})
+    else:
+        print_lines([*(f"    {line}" for line in trace), "passed" if message is None else f"FAILED: {message}"])
     return error is None
 
 

@@ -9,7 +9,13 @@
     driver, runs, traces, shrink        a trace is run, saved, read back, cut down
     campaign, canaries, plain_pool      many runs from one seed, and the broken allocators that each campaign must find
     mooncake, synthetic                 request traces of serving systems, read and made up
-    replay, prefix_cache, touched       request traces through the shipped pool in virtual time
+    replay, prefix_cache, touched       request traces through the shipped slot pool in virtual time
+    unified_campaign, unified_driver    random use of the unified pool, every byte known; what a campaign comes to
+    unified_canaries, buffer_layouts    unified pools that are broken on purpose; small buffers of every kind
+    queued_device, schedule_guards      a device that works at random times; which guard of the spec said no
+    unified_replay, unified_result      request traces through a model's unified pool in virtual time
+    model_shape, sequence               a model's sub-pools, and a request's pages among them
+    block_cache, counted_pool           the prefix cache of that replay, and its own counts
 
 Nothing here imports torch or z3, and only `strategies` needs Hypothesis.
 """

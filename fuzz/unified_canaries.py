@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolproof import chain
-from poolproof.page_table import PageTable
+from poolproof.page_table import PageTable, Range
 from poolproof.steps import Step
 from poolproof.unified_pool import UnifiedPool
 
 Pages = NDArray[np.int64]
-_NONE: Final = np.empty(0, np.int64)
 
 
 class WaitsForNobody(UnifiedPool):
@@ -51,7 +50,7 @@ class KeepsNothingForSteps(UnifiedPool):
 class MovesWhatIsLeased(UnifiedPool):
     """A compaction moves pages that somebody outside addresses."""
 
-    def _fixed(self, k: int) -> Pages | None:
+    def _fixed(self, k: int) -> Range | None:
         leases, self._leases = self._leases, []
         try:
             return super()._fixed(k)
@@ -62,7 +61,7 @@ class MovesWhatIsLeased(UnifiedPool):
 class MovesPastGates(UnifiedPool):
     """A compaction moves pages behind a closed gate."""
 
-    def _fixed(self, k: int) -> Pages | None:
+    def _fixed(self, k: int) -> Range | None:
         gates, self._gates = self._gates, []
         try:
             return super()._fixed(k)
@@ -73,8 +72,9 @@ class MovesPastGates(UnifiedPool):
 class MovesBehindOpenSteps(UnifiedPool):
     """A compaction copies ahead of a step that has resolved its pages and is not on the stream yet."""
 
-    def _fixed(self, k: int) -> Pages | None:
-        return _NONE if super()._fixed(k) is None else super()._fixed(k)
+    def _fixed(self, k: int) -> Range | None:
+        fixed = super()._fixed(k)
+        return (chain.NOWHERE, 0) if fixed is None else fixed
 
 
 class CountsOneTooMany(UnifiedPool):
@@ -107,6 +107,7 @@ class ZeroesWhatHasMovedOn(UnifiedPool):
         for table in self._tables:
             if table._queue:
                 table.to_zero[np.concatenate(table._queue)] = True
+                table.waiting = 1
         super()._zero_queued()
 
 

@@ -44,7 +44,7 @@ DEFAULT_SMALL_BYTES: Final = 1024
 """The same with pages of a few bytes."""
 PAGE_SIZE: Final = 16
 MAX_BATCH: Final = 256
-CHECK_EVERY: Final = 256
+CHECK_EVERY: Final = 64
 _PREFILL_US: Final = 20
 _DECODE_US: Final = 25_000
 _EVICTED_AT_ONCE: Final = 4

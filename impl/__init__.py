@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         GateError,
         InvalidPages,
         LeaseError,
+        PoolBroken,
         PoolBusy,
         StepError,
     )
@@ -89,6 +90,7 @@ _HOMES: Final = {
     "Move": "compaction",
     "Owner": "owner",
     "Pages": "sub_pools",
+    "PoolBroken": "page_errors",
     "PoolBusy": "page_errors",
     "PoolError": "errors",
     "PoolExhausted": "errors",
@@ -133,6 +135,7 @@ __all__ = [
     "Move",
     "Owner",
     "Pages",
+    "PoolBroken",
     "PoolBusy",
     "PoolError",
     "PoolExhausted",

@@ -42,6 +42,8 @@ def as_ids(ids: Ids) -> NDArray[np.int64]:
         return ids  # type: ignore[return-value]  # the test of the dtype narrows nothing
     if isinstance(ids, np.ndarray):
         return _from_array(ids)
+    if isinstance(ids, str | bytes | bytearray):
+        raise TypeError(f"ids must be integers, got {type(ids).__name__} {ids!r}"[:200])
     if isinstance(ids, Sequence):
         return _from_sequence(ids)
     if hasattr(ids, "__array__") and not isinstance(ids, np.generic):

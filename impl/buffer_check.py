@@ -524,7 +524,12 @@ def _births(pool: UnifiedPool, chart: _Chart) -> Iterator[Violation]:
 def _credit(pool: UnifiedPool, charts: list[_Chart]) -> Iterator[Violation]:
     for k, (epoch, room) in pool._capacities.items():
         if epoch == pool._epoch:
-            now = chain.room(pool._spans(), k, pool.sink_bytes, pool.total_bytes)
+            now = chain.room(
+                [table.span(pool._fixed(k)) for k, table in enumerate(pool._tables)],
+                k,
+                pool.sink_bytes,
+                pool.total_bytes,
+            )
             if room != now:
                 text = f"room for {room} pages is remembered, there is room for {now}"
                 yield charts[k].broken("a_remembered_credit_is_the_credit", text)

@@ -6,7 +6,7 @@ Only as much moves as is asked for. Whether there is enough room at all is worke
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from poolproof.chain import Span
 from poolproof.page_table import NO_ID, PageTable
 from poolproof.spec.arithmetic import ceil_div
+
+_LOOK: Final = 256
 
 
 class Move(NamedTuple):
@@ -136,22 +138,28 @@ class Compaction:
         Ends shrink towards where they begin, floats towards their lower side.
         """
         table = self._tables[k]
-        if not table.holes.size:
+        if not table.holes.size or most == 0:
             return
         if table.is_down:
             target = min(span.low, table.last - table.size)
-            near = table.virtual[table.first : target] != NO_ID
-            cut = table.first + self._affordable(near, most)
+            cut = table.first + self._affordable(table.virtual[table.first : target], most)
             self._vacate_low(k, cut)
         else:
             target = max(span.high, table.first + table.size)
-            near = table.virtual[target : table.last][::-1] != NO_ID
-            cut = table.last - self._affordable(near, most)
+            cut = table.last - self._affordable(table.virtual[target : table.last][::-1], most)
             self._vacate_high(k, cut)
 
     @staticmethod
-    def _affordable(bound: NDArray[np.bool_], most: int | None) -> int:
-        """How many pages from the frontier on hold no more than so many bound ones."""
+    def _affordable(ids: NDArray[np.int64], most: int | None) -> int:
+        """How many pages from the frontier on hold no more than so many bound ones; looked at part by part."""
         if most is None:
-            return len(bound)
-        return int(np.searchsorted(np.cumsum(bound), most, side="right"))
+            return len(ids)
+        start, look = 0, _LOOK
+        while start < len(ids):
+            bound = np.cumsum(ids[start : start + look] != NO_ID)
+            if bound[-1] > most:
+                return start + int(np.searchsorted(bound, most, side="right"))
+            most -= int(bound[-1])
+            start += look
+            look *= 2
+        return len(ids)

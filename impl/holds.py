@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from poolproof.page_table import range_of
+
 if TYPE_CHECKING:
     from poolproof.unified_pool import UnifiedPool
 
@@ -30,13 +32,15 @@ class Lease(Handle):
         physical: [n], the pages of the ids that were leased, in their order: good until the release, whatever is freed
             meanwhile. Page i is bytes [i * page_bytes, (i + 1) * page_bytes) of the buffer.
         why: as given, for messages.
+        range: between which numbers the pages lie.
     """
 
-    __slots__ = ("_pool", "is_held", "name", "physical", "why")
+    __slots__ = ("_pool", "is_held", "name", "physical", "range", "why")
 
     def __init__(self, pool: UnifiedPool, name: str, physical: NDArray[np.int64], why: str) -> None:
         self._pool, self.name, self.physical, self.why = pool, name, physical, why
         self.is_held = True
+        self.range = range_of(physical)
 
     def release(self) -> None:
         """The last use of the pages' addresses is over. Any thread may call it; it takes effect at the next operation.

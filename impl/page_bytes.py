@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from poolproof.errors import LayoutError
 
 ALIGNMENT: Final = 512
-"""Bytes that the buffer starts at a multiple of, as device allocations do."""
+"""Bytes that the buffer starts at a multiple of at least, as device allocations do."""
+
+CHUNK: Final = 1 << 24
+"""Bytes that are copied at once: a copy needs as many beside the buffer."""
 
 
 class PageBytes:
@@ -21,6 +24,7 @@ class PageBytes:
         total: bytes.
         sink: of them, how many belong to the sink; they start as zeros, all others as whatever they were.
         device: "cpu" or "meta", or the torch device of that name.
+        align: a power of two, of which the buffer's address is a multiple.
 
     Attributes:
         array: [total], the bytes, on the CPU; None on `meta`.
@@ -29,7 +33,7 @@ class PageBytes:
         LayoutError: the device is another one, or has less memory.
     """
 
-    def __init__(self, total: int, sink: int, device: Any) -> None:
+    def __init__(self, total: int, sink: int, device: Any, align: int = ALIGNMENT) -> None:
         self.device = str(device)
         if self.device not in ("cpu", "meta"):
             raise LayoutError(f"device is {self.device!r}; a unified pool is on 'cpu' or 'meta'")
@@ -37,7 +41,7 @@ class PageBytes:
         self._rows: dict[int, NDArray[np.uint8]] = {}
         self._tensor: Any = None
         if self.device == "cpu":
-            self.array = _aligned(total)
+            self.array = _aligned(total, max(align, ALIGNMENT))
             self.array[:sink] = 0
         self.total = total
 
@@ -63,9 +67,11 @@ class PageBytes:
 
     def copy(self, page_bytes: int, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
         """Copy pages side by side: no target is a source."""
-        if self.array is not None:
-            rows = self.rows(page_bytes)
-            rows[targets] = rows[sources]
+        if self.array is None:
+            return
+        rows, most = self.rows(page_bytes), max(CHUNK // page_bytes, 1)
+        for start in range(0, len(sources), most):
+            rows[targets[start : start + most]] = rows[sources[start : start + most]]
 
     def zero(self, page_bytes: int, pages: NDArray[np.int64]) -> None:
         """Set pages to zero."""
@@ -73,13 +79,13 @@ class PageBytes:
             self.rows(page_bytes)[pages] = 0
 
 
-def _aligned(total: int) -> NDArray[np.uint8]:
+def _aligned(total: int, align: int) -> NDArray[np.uint8]:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if total > memory:
         raise LayoutError(
             f"a buffer of {total} bytes on a host of {memory} bytes of memory; make total_bytes smaller, or plan with "
             f"device='meta'"
         )
-    raw = np.empty(total + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
+    raw = np.empty(total + align, np.uint8)
+    start = -raw.ctypes.data % align
     return raw[start : start + total]

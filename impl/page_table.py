@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from poolproof.steps import Step
 
 Pages: TypeAlias = NDArray[np.int64]
+Range: TypeAlias = tuple[int, int]
+"""The pages from the first number on, up to the second; NOWHERE and 0 for none."""
+
 Journal: TypeAlias = Callable[..., None]
 """Called with an action of the spec, the sub-pool's place in the chain, and arrays or numbers, one for each step."""
 
@@ -31,6 +34,11 @@ _LOOK: Final = 64
 _QUEUED: Final = 4096
 _FEW: Final = 128
 """Up to so many numbers, a list is faster than an array."""
+
+
+def range_of(pages: Pages) -> Range:
+    """Between which numbers these pages lie."""
+    return (int(pages.min()), int(pages.max()) + 1) if len(pages) else (NOWHERE, 0)
 
 
 class PageTable:
@@ -55,6 +63,7 @@ class PageTable:
         flags: [ids], FILLED and PUBLISHED.
         hold: [pages], the leases, steps away from home and deferred frees that keep a page.
         kept: the sum of `hold`.
+        to_zero: [pages], those that were handed out and wait to be zeroed; `waiting` is how many.
         bound: ids that lead to a page.
     """
 
@@ -81,6 +90,7 @@ class PageTable:
         "start",
         "to_zero",
         "virtual",
+        "waiting",
         "zeroed",
     )
 
@@ -114,7 +124,7 @@ class PageTable:
     def reset(self) -> None:
         """Counts and extent as in a new table; the tables themselves are as they were."""
         self.first = self.last = self.start
-        self.bound = self.kept = self._free_head = 0
+        self.bound = self.kept = self.waiting = self._free_head = 0
         self._queue: list[Pages] = []
 
     # ------------------------------------------------------------------------------------------------------ queries
@@ -134,16 +144,14 @@ class PageTable:
         """Whether it lies between the two ends."""
         return not (self.is_up or self.is_down)
 
-    def span(self, fixed: Pages | None) -> Span:
-        """The extent for `chain`; `fixed` are pages that cannot move beside the pending ones, None all of them."""
+    def span(self, fixed: Range | None) -> Span:
+        """The extent for `chain`; what is `fixed` cannot move, nor can pending pages; None: nothing can."""
         if self.first == self.last:
             return Span(self.page_bytes, self.first, self.last, 0, NOWHERE, 0)
         if fixed is None:
             return Span(self.page_bytes, self.first, self.last, self.size, self.first, self.last)
-        low, high = NOWHERE, 0
-        for pages in (fixed, self.pending.members):
-            if len(pages):
-                low, high = min(low, int(pages.min())), max(high, int(pages.max()) + 1)
+        waiting = range_of(self.pending.members)
+        low, high = min(fixed[0], waiting[0]), max(fixed[1], waiting[1])
         return Span(self.page_bytes, self.first, self.last, self.size, low, high)
 
     def next_ids(self, n: int) -> Pages:
@@ -182,6 +190,7 @@ class PageTable:
         if self.zeroed:
             self.to_zero[pages] = True
             self._queue.append(pages)
+            self.waiting += len(pages)
             if len(self._queue) > _QUEUED:
                 self._queue = [self._waiting()]
 
@@ -201,7 +210,8 @@ class PageTable:
         self.virtual[pages] = NO_ID
         self.flags[ids] = 0
         self.bound -= len(ids)
-        if self.zeroed:
+        if self.waiting:
+            self.waiting -= int(np.count_nonzero(self.to_zero[pages]))
             self.to_zero[pages] = False
         if deferred:
             self.keep(pages)
@@ -327,25 +337,19 @@ class PageTable:
             self.journal("take_back", self.index, sources)
         return ids
 
-    def has_queue(self) -> bool:
-        """Whether pages wait to be zeroed."""
-        if self._queue:
-            pages = self._waiting()
-            self._queue = [pages] if len(pages) else []
-        return bool(self._queue)
-
     def _waiting(self) -> Pages:
         """The pages of the queue that still wait, each once."""
-        queued = np.unique(np.concatenate(self._queue))
-        return queued[self.to_zero[queued]]
+        queued = np.concatenate(self._queue)
+        queued = np.sort(queued[self.to_zero[queued]])
+        return queued[np.append(queued[1:] != queued[:-1], True)] if len(queued) else queued
 
     def zero_queue(self, step: Step) -> Pages:
         """The pages that were handed out and wait to be zeroed, which a step does now."""
-        if not self._queue:
+        if not self.waiting:
             return np.empty(0, np.int64)
         pages = self._waiting()
         self.to_zero[pages] = False
-        self._queue = []
+        self._queue, self.waiting = [], 0
         if self.journal is not None:
             self.journal("zero", step, self.index, pages)
         return pages

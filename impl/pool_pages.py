@@ -10,11 +10,11 @@ import numpy as np
 from poolproof import chain
 from poolproof.arguments import Ids, as_count, as_ids
 from poolproof.compaction import Move
-from poolproof.errors import GroupError
+from poolproof.errors import Fault, GroupError
 from poolproof.holds import FreeGroup
 from poolproof.page_errors import BufferExhausted, InvalidPages
 from poolproof.page_faults import find_page_fault
-from poolproof.page_table import UNMAPPED, PageTable
+from poolproof.page_table import UNMAPPED, PageTable, Range, range_of
 from poolproof.pool_state import Pages, PoolState
 from poolproof.spec.arithmetic import ceil_div
 
@@ -34,17 +34,21 @@ class PoolPages(PoolState):
 
     # ------------------------------------------------------------------------------------------------------------ room
 
-    def _fixed(self, k: int) -> Pages | None:
-        """The pages that a sub-pool cannot move now, beside the pending ones; None where it can move none."""
+    def _fixed(self, k: int) -> Range | None:
+        """Between which pages lies what a sub-pool cannot move now, beside pending ones; None where it moves none."""
         name = self.layouts[k].name
         if self._flight.open_home_step is not None or any(gate.name == name for gate in self._gates):
             return None
-        held = [lease.physical for lease in self._leases if lease.name == name]
-        held += [step.touched[name] for step in self._flight.away if name in step.touched]
-        return np.concatenate(held) if held else _NONE
+        held = [lease.range for lease in self._leases if lease.name == name]
+        held += [range_of(step.touched[name]) for step in self._flight.away if name in step.touched]
+        return min((low for low, _ in held), default=chain.NOWHERE), max((high for _, high in held), default=0)
 
     def _spans(self) -> list[chain.Span]:
-        return [table.span(self._fixed(k)) for k, table in enumerate(self._tables)]
+        """The extents as `chain` has them, worked out once until anything changes."""
+        if self._known is None or self._known[0] != self._epoch:
+            spans = [table.span(self._fixed(k)) for k, table in enumerate(self._tables)]
+            self._known = self._epoch, spans
+        return self._known[1]
 
     def _has_room(self, table: PageTable, n: int) -> bool:
         """Can n more pages be bound, a compaction included? Without one, this is known at once."""
@@ -67,22 +71,28 @@ class PoolPages(PoolState):
         return cached[1]
 
     def capacity(self, name: str) -> int:
-        """How many pages one `alloc`, or one `bind` of a window, can get now, an urgent compaction included."""
+        """How many pages one `alloc`, or one `bind` of a window, can get now, an urgent compaction included.
+
+        Raises:
+            WrongThread, KeyError: another thread drives the pool; there is no such sub-pool.
+        """
+        self._enter()
         table = self._at(name)
         owner = self._owners[table.index]
         ids = table.free_ids if owner == table.index else self._tables[owner].bound - table.bound
         return min(ids, table.holes.size + self._room(table.index))
 
     def fits(self, demand: Mapping[str, int]) -> bool:
-        """Can so many pages of each of these sub-pools be had together, one after the other in any order?
+        """Can so many pages of each of these sub-pools be had together, by one `alloc` of them all?
 
         Args:
             demand: pages by sub-pool; those of a window for ids of the same demand, or for live ones without a page.
 
         Raises:
-            KeyError: there is no such sub-pool.
-            TypeError, ValueError: a number is no integer, or negative.
+            WrongThread, KeyError: another thread drives the pool; there is no such sub-pool.
+            TypeError, ValueError: the demand is no mapping, or a number no integer or negative.
         """
+        self._enter()
         wanted = self._wanted(demand)
         for k, table in enumerate(self._tables):
             owner = self._owners[k]
@@ -93,6 +103,8 @@ class PoolPages(PoolState):
 
     def _wanted(self, demand: Mapping[str, int]) -> list[int]:
         """A demand as pages by place in the chain."""
+        if not isinstance(demand, Mapping):
+            raise TypeError(f"a demand is a mapping such as {{'full': 8}}, not {demand!r}")
         wanted = [0] * len(self._tables)
         for name, n in demand.items():
             wanted[self._at(name).index] = as_count(name, n)
@@ -114,15 +126,14 @@ class PoolPages(PoolState):
             WrongThread, KeyError, TypeError, ValueError: as elsewhere; a window asks for more than its owner.
         """
         self._enter()
+        wanted = self._wanted(demand)
         for name, n in demand.items():
             owner = self.layouts[self._at(name).index].ids_of
             if owner is not None and as_count(name, n) > as_count(owner, demand.get(owner, 0)):
                 raise ValueError(f"{n} pages of window {name!r} for {demand.get(owner, 0)} new ids of {owner!r}")
         if not self.fits(demand):
-            own = [name for name in demand if self.layouts[self._places[name]].ids_of is None]
-            short = next((name for name in own if demand[name] > self.capacity(name)), own[0])
+            short = next((name for name in demand if self._is_short(name, demand[name])), next(iter(demand)))
             raise self._exhausted(self._at(short), demand[short], demand)
-        wanted = self._wanted(demand)
         starts = chain.lowest_starts(self._spans(), wanted, self.sink_bytes, self.total_bytes)
         assert starts is not None
         given: dict[str, Pages] = {}
@@ -133,6 +144,10 @@ class PoolPages(PoolState):
                     self._give(self._tables[k], given[layout.name], starts[k])
         self._done("alloc")
         return {name: given[name] for name in demand}
+
+    def _is_short(self, name: str, n: int) -> bool:
+        """Are there fewer pages, or ids of its own, of this sub-pool alone?"""
+        return n > self._have(self._at(name))
 
     def _next_ids(self, k: int, n: int, given: Mapping[str, Pages]) -> Pages:
         """The ids of a sub-pool's next n pages: its own next ones, or the last of those given to its owner."""
@@ -169,7 +184,8 @@ class PoolPages(PoolState):
         self._check_live("bind", owner, ids)
         bound = ids[table.physical[ids] != UNMAPPED]
         if len(bound):
-            raise InvalidPages(name, "bind", "bound to a page already", bound.tolist(), table.ids - 1)
+            why = "bound to a page already; bind each id once"
+            raise InvalidPages(name, "bind", Fault.UNCHANGED, bound.tolist(), table.ids - 1, why)
         if not self._has_room(table, len(ids)):
             return False
         self._give(table, ids)
@@ -179,6 +195,7 @@ class PoolPages(PoolState):
     def _give(self, table: PageTable, ids: Pages, start: int | None = None) -> None:
         """Bind ids to pages, holes first. There is room; with `start`, a float takes what is below, down to there."""
         self._time += 1
+        self._changed()
         inside = min(len(ids), table.holes.size)
         if inside:
             table.take_holes(ids[:inside], self._time)
@@ -235,15 +252,22 @@ class PoolPages(PoolState):
         self._compaction.clear_below(k, at * size)
         self._compaction.clear_above(k, (at + n) * size)
         table.put(at)
+        self._changed()
+
+    def _have(self, table: PageTable) -> int:
+        """Pages of this sub-pool to be had; of a window, whatever its owner's ids."""
+        own = table.free_ids if self._owners[table.index] == table.index else table.ids
+        return min(own, table.holes.size + self._room(table.index))
 
     def _exhausted(self, table: PageTable, need: int, demand: Mapping[str, int] | None = None) -> BufferExhausted:
         return BufferExhausted(
             self.layouts[table.index].name,
             need=need,
-            have=self.capacity(self.layouts[table.index].name),
+            have=self._have(table),
             page_bytes=table.page_bytes,
             reclaimable=table.pending.size,
             free_ids=table.free_ids,
+            slots=table.ids - 1,
             demand=demand,
         )
 
@@ -251,8 +275,8 @@ class PoolPages(PoolState):
         """The pages of ids, which must be live, none twice."""
         pages: Pages = table.physical.take(ids, None, None, "clip")
         if _are_wrong(ids, pages):
-            why, bad = find_page_fault(ids, table.physical, table.ids)
-            raise InvalidPages(self.layouts[table.index].name, operation, why, bad.tolist(), table.ids - 1)
+            fault, bad = find_page_fault(ids, table.physical, table.ids)
+            raise InvalidPages(self.layouts[table.index].name, operation, fault, bad.tolist(), table.ids - 1)
         return pages
 
     def _free(self, table: PageTable, ids: Ids) -> None:

@@ -6,8 +6,9 @@ The classes of a pool stand on one another, one concern a file: this state, then
 
 from __future__ import annotations
 
+import os
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -15,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolproof.arguments import as_count
+from poolproof.chain import Span
 from poolproof.compaction import Compaction, Move
 from poolproof.errors import LayoutError, WrongThread
 from poolproof.events import EventSource, Immediate
 from poolproof.holds import FreeGroup, Gate, Lease
 from poolproof.page_bytes import PageBytes
+from poolproof.page_errors import PoolBroken
 from poolproof.page_table import PageTable
 from poolproof.spec.arithmetic import ceil_div
 from poolproof.steps import HOME, Flight, Phase, Step
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 Pages = NDArray[np.int64]
 _NO_THREAD: Final = 0
+_TABLE_BYTES: Final = 45
 
 
 class PoolState:
@@ -49,7 +53,10 @@ class PoolState:
         self.total_bytes = as_count("total_bytes", total_bytes)
         self.sink_bytes = max(layout.page_bytes for layout in self.layouts)
         check_size(self.layouts, self.total_bytes)
-        self._bytes = PageBytes(self.total_bytes, self.sink_bytes, device)
+        check_tables(self.layouts, self.total_bytes)
+        self._bytes = PageBytes(self.total_bytes, self.sink_bytes, device, max(layout.align for layout in self.layouts))
+        if events is not None and not all(hasattr(events, name) for name in ("run", "wait", "launched", "completed")):
+            raise TypeError(f"events is {events!r}, which has not the methods of an EventSource")
         self._events: EventSource = Immediate() if events is None else events
         self._journal: Any = None
         self._tables = [self._table(k) for k in range(len(self.layouts))]
@@ -68,6 +75,8 @@ class PoolState:
         self._given_back: deque[Lease] = deque()
         self._moves: list[Move] | None = None
         self._time = self._begun = self._epoch = 0
+        self._broken: BaseException | None = None
+        self._known: tuple[int, list[Span]] | None = None
         self._capacities: dict[int, tuple[int, int]] = {}
         self._thread = _NO_THREAD
         if shadow:
@@ -118,6 +127,15 @@ class PoolState:
             if self._thread != _NO_THREAD:
                 raise WrongThread(self._thread, get_ident())
             self._thread = get_ident()
+        if self._broken is not None:
+            raise PoolBroken(
+                f"moving or zeroing pages failed before ({self._broken!r}), and what they hold is not known: stop "
+                f"using this pool, and make a new one"
+            )
+        self._take_in()
+
+    def _take_in(self) -> None:
+        """Leases that were released since the last call end."""
         while self._given_back:
             self._take_back_lease(self._given_back.popleft())
 
@@ -150,9 +168,17 @@ class PoolState:
         self._note("begin", step)
         return step
 
+    def _run(self, step: Step, work: Callable[[], None]) -> None:
+        """Do work of the pool's own. The tables say already that it is done, so that nothing can be taken back."""
+        try:
+            self._events.run(step, work)
+        except BaseException as error:
+            self._broken = error
+            raise
+
     def _launch_own(self, step: Step) -> None:
-        step.phase = Phase.LAUNCHED
         self._events.launched(step)
+        step.phase = Phase.LAUNCHED
         self._note("launch", step)
         if self._events.is_immediate:
             self._complete_own()
@@ -184,14 +210,15 @@ class PoolState:
         name, sources, holes = self.layouts[table.index].name, unwritable(sources), unwritable(holes)
         ids = table.relocate(step, sources, holes)
         step.reads, step.writes = {name: sources}, {name: holes}
-        self._events.run(step, lambda: self._bytes.copy(size, sources, holes))
+        self._run(step, lambda: self._bytes.copy(size, sources, holes))
         self._launch_own(step)
+        self._changed()
         if self._moves is not None:
             self._moves.append(Move(name, ids, sources, holes))
 
     def _has_queue(self) -> bool:
         """Do pages wait to be zeroed?"""
-        return any(table.has_queue() for table in self._tables)
+        return any(table.waiting for table in self._tables)
 
     def _zero_queued(self) -> None:
         """Zero what was handed out since the last time, in a step of the pool's own."""
@@ -209,7 +236,7 @@ class PoolState:
             for name, pages in writes.items():
                 self._bytes.zero(sizes[name], pages)
 
-        self._events.run(step, zero)
+        self._run(step, zero)
         self._launch_own(step)
 
 
@@ -230,4 +257,16 @@ def check_size(layouts: Sequence[Resolved], total: int) -> None:
         raise LayoutError(
             f"a buffer of {total} bytes is too small: the sink ({sink} bytes) and one page of every sub-pool ({sizes}) "
             f"need {need}; make total_bytes larger or pages smaller"
+        )
+
+
+def check_tables(layouts: Sequence[Resolved], total: int) -> None:
+    """Raises LayoutError where the tables alone, about 45 bytes a page, would not fit into the host's memory."""
+    need = sum(_TABLE_BYTES * (total // layout.page_bytes) for layout in layouts)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if need > memory:
+        sizes = ", ".join(f"{layout.name} {total // layout.page_bytes}" for layout in layouts)
+        raise LayoutError(
+            f"the tables of {sizes} pages take {need} bytes, and the host has {memory}: make total_bytes smaller or "
+            f"pages larger"
         )

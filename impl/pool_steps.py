@@ -21,6 +21,23 @@ if TYPE_CHECKING:
 _NONE: Final = np.empty(0, np.int64)
 
 
+def _by_name(what: str, given: Mapping[str, Ids] | None) -> Mapping[str, Ids]:
+    """What was given, which must be a mapping."""
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"{what} is a mapping such as {{'full': ids}}, not {given!r}"[:200])
+    return given or {}
+
+
+def _check_stream(stream: Any) -> None:
+    """Raises TypeError for what cannot be told apart from other streams."""
+    try:
+        same = bool(stream == stream)
+    except Exception as error:
+        raise TypeError(f"stream {stream!r} cannot be compared: {error}") from error
+    if not same:
+        raise TypeError(f"stream {stream!r} is not equal to itself")
+
+
 class PoolSteps(PoolPages):
     """Steps begin, are launched and end. See `UnifiedPool`."""
 
@@ -51,10 +68,12 @@ class PoolSteps(PoolPages):
             WrongThread, KeyError, TypeError: as elsewhere.
         """
         self._enter()
+        after = tuple(after)
         if any(not isinstance(step, Step) or step._pool is not self for step in after):
             raise StepError(f"begin_step: after = {list(after)!r} are not all steps of this pool. Nothing was changed.")
-        read = {name: self._step_ids("reads", name, ids) for name, ids in (reads or {}).items()}
-        written = {name: self._step_ids("writes", name, ids) for name, ids in (writes or {}).items()}
+        _check_stream(stream)
+        read = {name: self._step_ids("reads", name, ids) for name, ids in _by_name("reads", reads).items()}
+        written = {name: self._step_ids("writes", name, ids) for name, ids in _by_name("writes", writes).items()}
         for name, ids in read.items():
             self._check_filled(name, ids)
         if self._has_queue():
@@ -66,14 +85,16 @@ class PoolSteps(PoolPages):
         return self._begin(stream, read, written, waits)
 
     def _begin(self, stream: Any, read: dict[str, Pages], written: dict[str, Pages], waits: set[Step]) -> Step:
+        step = Step(cast("UnifiedPool", self), self._begun, stream, self._time + 1)
+        ordered = sorted(waits, key=lambda other: other.number)
+        for other in ordered:  # before anything changes: a device may fail here
+            self._events.wait(step, other)
         self._time += 1
-        step = Step(cast("UnifiedPool", self), self._begun, stream, self._time)
         self._begun += 1
         self._flight.steps.append(step)
         self._note("begin", step)
-        for other in sorted(waits, key=lambda other: other.number):
+        for other in ordered:
             step.waits.add(other)
-            self._events.wait(step, other)
             self._note("wait_for", step, other)
         step.reads = {name: unwritable(self._at(name).physical[ids]) for name, ids in read.items()}
         step.writes = {name: unwritable(self._at(name).physical[ids]) for name, ids in written.items()}
@@ -141,8 +162,8 @@ class PoolSteps(PoolPages):
     def _launch(self, step: Step) -> None:
         self._enter()
         self._flight.check_launch(step)
-        step.phase = Phase.LAUNCHED
         self._events.launched(step)
+        step.phase = Phase.LAUNCHED
         self._note("launch", step)
         self._done("launched")
 

@@ -149,7 +149,7 @@ class SubPool:
         from poolproof.translate import translate
 
         table = self._table
-        return translate(tokens, table.physical[: table.ids], self.layout.page_size, out)
+        return translate(tokens, table.physical[: table.ids], len(table.hold), self.layout.page_size, out)
 
     def __repr__(self) -> str:
         table = self._table

@@ -32,11 +32,12 @@ class UnifiedPool(PoolSteps):
 
     Args:
         total_bytes: bytes of the buffer, the sink's included.
-        sub_pools: declarations, see `poolproof.sub_pools`: one grows up, at most one down, any number floats.
+        sub_pools: declarations, see `poolproof.sub_pools`: one grows up and, of several, one down; all others float.
         device: "cpu", or "meta" for all the bookkeeping and no bytes. Torch is not needed but for `buffer` and `views`.
         events: orders the pool's own work with everybody else's; by default a host's, where work is over when done.
         shadow: run the spec in lockstep and raise `SpecViolation` where the pool departs from it. Every operation then
-            takes time in proportion to the size of the buffer *in bytes*: for tests.
+            takes milliseconds: for small buffers, in tests. It has room for 12 steps that are not retired (the oldest
+            one that is over retires if need be), and for 12 leases and gates.
 
     Raises:
         LayoutError: the declarations are impossible, or the buffer is too small for them or too large for the device.
@@ -75,6 +76,7 @@ class UnifiedPool(PoolSteps):
                     f"complete one first, and what is in flight there. Nothing was changed."
                 )
             self._zero_queued()
+        self._check_shadow("lease")
         table.keep(pages)
         lease = Lease(self, name, pages, why)
         self._leases.append(lease)
@@ -90,17 +92,21 @@ class UnifiedPool(PoolSteps):
                 f"first. Nothing was changed."
             )
 
+    def _check_shadow(self, what: str) -> None:
+        if self._journal is not None and self._journal.free_holder() < 0:
+            held = len(self._leases) + len(self._gates)
+            raise PoolBusy(f"{what}: a pool with a shadow has {held} leases and gates at most. Nothing was changed.")
+
     def _give_back(self, lease: Lease) -> None:
         if not lease.is_held:
             raise LeaseError(f"{lease!r} was released before. Nothing was changed.")
         lease.is_held = False
-        self._given_back.append(lease)
-        if self._thread == get_ident():
-            self._enter()
+        self._given_back.append(lease)  # and no more: it may be called by a signal handler in the midst of an operation
 
     def gate(self, name: str, why: str) -> Gate:
         """No page of the sub-pool moves until the gate is opened again; every other operation goes on."""
         self._enter()
+        self._check_shadow("gate")
         gate = Gate(self, self._name(name), why)
         self._gates.append(gate)
         self._note("close_gate", gate, self._places[name])
@@ -150,20 +156,28 @@ class UnifiedPool(PoolSteps):
 
         return views(self.buffer, self.layouts[self._at(name).index])
 
+    def _look(self) -> None:
+        """A look at the pool, from any thread: on its own, with what was released since."""
+        if self._thread == get_ident():
+            self._take_in()
+
     def stats(self) -> BufferStats:
         """The pool in figures; its time depends on the number of sub-pools, leases and gates alone."""
+        self._look()
         from poolproof.buffer_reports import buffer_stats
 
         return buffer_stats(self)
 
     def snapshot(self) -> BufferSnapshot:
         """The whole state, bytes excepted, in plain ints."""
+        self._look()
         from poolproof.buffer_reports import buffer_snapshot
 
         return buffer_snapshot(self)
 
     def check(self) -> list[Violation]:
         """Every claim of the spec's invariants, tested against the stored tables; [] means healthy."""
+        self._look()
         from poolproof.buffer_check import check_buffer
 
         return check_buffer(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -190,3 +191,142 @@ def test_translations_that_would_go_wrong_are_refused() -> None:
     for out in (torch.zeros(3, 2, dtype=torch.int64), torch.zeros(2, dtype=torch.bool)):
         with pytest.raises(ValueError, match="the tokens are"):
             pool["a"].translate(torch.tensor([2**20, 5]), out=out)
+
+
+class Failing(QueuedDevice):
+    """A device on which one kind of call fails when it is told to."""
+
+    fails = ""
+
+    def run(self, step: pp.Step, work: object) -> None:
+        if self.fails == "run":
+            raise MemoryError("no room for a copy")
+        super().run(step, work)  # type: ignore[arg-type]
+
+    def wait(self, step: pp.Step, other: pp.Step) -> None:
+        if self.fails == "wait":
+            raise RuntimeError("the device is lost")
+        super().wait(step, other)
+
+    def launched(self, step: pp.Step) -> None:
+        if self.fails == "launched":
+            raise RuntimeError("the device is lost")
+        super().launched(step)
+
+
+def test_a_pool_whose_copy_failed_is_not_used_on() -> None:
+    device = Failing(random.Random(0))
+    pool = pp.UnifiedPool(12, chain3(), events=device)
+    ids = pool["a"].alloc(3)
+    pool["a"].free(ids[:1])
+    device.fails = "run"
+    with pytest.raises(MemoryError):
+        pool.compact(urgent=True)
+    device.fails = ""
+    for use in (lambda: pool["a"].alloc(1), lambda: pool.begin_step(), lambda: pool.capacity("a"), pool.clear):
+        with pytest.raises(pp.PoolBroken, match=r"no room for a copy.*stop using this pool"):
+            use()
+
+
+@pytest.mark.parametrize("fails", ["wait", "launched"])
+def test_a_device_that_fails_at_a_step_leaves_it_as_it_was(fails: str) -> None:
+    device = Failing(random.Random(0))
+    pool = pp.UnifiedPool(12, chain3(), events=device, shadow=True)
+    home = pool.begin_step()
+    home.launched()
+    other = pool.begin_step(stream=2)
+    before, device.fails = pool.snapshot(), fails
+    call = (lambda: pool.begin_step(stream=1)) if fails == "wait" else other.launched
+    with pytest.raises(RuntimeError, match="the device is lost"):
+        call()
+    assert pool.snapshot() == before
+    device.fails = ""
+    other.launched()
+    pool.begin_step(stream=1).launched()
+
+
+def test_a_release_in_the_midst_of_an_operation_waits_for_the_next() -> None:
+    """As a signal handler or a finalizer may call it."""
+
+    class Releasing(QueuedDevice):
+        lease: pp.Lease
+
+        def run(self, step: pp.Step, work: object) -> None:
+            self.lease.release()
+            super().run(step, work)  # type: ignore[arg-type]
+
+    device = Releasing(random.Random(0))
+    pool = pp.UnifiedPool(12, chain3(), events=device, shadow=True)
+    ids = pool["a"].alloc(4)
+    device.lease = pool.lease("a", ids[1:2], "test")
+    pool["a"].free(ids[[0, 1]])
+    assert pool._at("a").pending.size == 1
+    assert [len(move.ids) for move in pool.compact(urgent=True)] == [1]
+    assert pool.check() == []
+    assert pool._at("a").pending.size == 0
+
+
+@pytest.mark.parametrize("align", [1, 64, 1024, 65536])
+def test_the_buffer_starts_where_its_sub_pools_want_it(align: int) -> None:
+    for _ in range(5):
+        pool = pp.UnifiedPool(8 * 65536, [pp.Pages("a", bytes=65536, grows="up", align=align)])
+        assert pool.buffer.data_ptr() % max(align, 512) == 0
+
+
+def test_what_another_thread_released_counts_at_once() -> None:
+    pool = pp.UnifiedPool(12, chain3(), shadow=True)
+    ids = pool["a"].alloc(8)
+    lease = pool.lease("a", ids[7:], "test")
+    pool["a"].free(ids[:6])
+    short = pool.capacity("d")
+    thread = threading.Thread(target=lease.release)
+    thread.start()
+    thread.join()
+    assert pool.capacity("d") > short
+    assert pool.fits({"d": pool.capacity("d")})
+    assert len(pool["d"].alloc(pool.capacity("d"))) > short
+
+
+def test_steps_to_wait_for_may_come_from_any_iterable() -> None:
+    pool = pp.UnifiedPool(12, chain3(), shadow=True)
+    first = pool.begin_step(stream=1)
+    first.launched()
+    assert pool.begin_step(after=iter([first])).waits == {first}
+
+
+def test_streams_that_cannot_be_compared_are_refused() -> None:
+    pool = pp.UnifiedPool(12, chain3())
+    for stream in (np.array([1, 2]), float("nan")):
+        with pytest.raises(TypeError, match="stream"):
+            pool.begin_step(stream=stream)
+    assert pool.begin_step(stream="copies").stream == "copies"
+
+
+@pytest.mark.parametrize("wrong", [["a"], "a", 3, None])
+def test_what_is_no_mapping_is_refused(wrong: object) -> None:
+    pool = pp.UnifiedPool(12, chain3())
+    for call in (pool.alloc, pool.fits):
+        with pytest.raises(TypeError, match="a demand is a mapping such as"):
+            call(wrong)
+    if wrong is not None:
+        with pytest.raises(TypeError, match="reads is a mapping such as"):
+            pool.begin_step(reads=wrong)
+
+
+def test_errors_have_what_their_kinds_have() -> None:
+    pool = pp.UnifiedPool(12, chain3())
+    with pytest.raises(pp.PoolExhausted) as short:
+        pool["a"].alloc(99)
+    assert (short.value.need, short.value.slots, short.value.evictable, short.value.reserved) == (99, 12, 0, 0)
+    faults = {-1: pp.Fault.NEGATIVE, 0: pp.Fault.SINK, 5: pp.Fault.NOT_OWNED, 99: pp.Fault.OUT_OF_RANGE}
+    for bad, fault in faults.items():
+        with pytest.raises(pp.InvalidFree) as refusal:
+            pool["a"].free(bad)
+        assert refusal.value.fault is fault
+
+
+def test_buffers_and_tables_that_no_host_holds_are_refused() -> None:
+    with pytest.raises(pp.LayoutError, match="the tables of a 1125899906842624 pages take"):
+        pp.UnifiedPool(1 << 50, [pp.Pages("a", bytes=1, grows="up")], device="meta")
+    with pytest.raises(TypeError, match="has not the methods of an EventSource"):
+        pp.UnifiedPool(12, chain3(), events=3)

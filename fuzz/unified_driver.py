@@ -28,7 +28,7 @@ from poolproof.sub_pools import Declaration
 from poolproof.unified_pool import UnifiedPool
 
 STREAMS: Final = (HOME, HOME, HOME, 1, 2)
-STEPS: Final = 10
+STEPS: Final = 12
 LEASES: Final = 4
 ZEROS: Final = 0
 UNKNOWN: Final = -1
@@ -165,7 +165,7 @@ class UnifiedDriver:
         for name, page in self.grouped:
             if self.pool._at(name).virtual[page] >= 0:
                 raise SpecViolation("free_group", f"page of {name}", (page,), "handed out", "kept until the group ends")
-        if len(self.pool._flight.steps) + len(self.over) > STEPS - 6:
+        if len(self.pool._flight.steps) + len(self.over) > STEPS - 8:
             self._finish_all()
 
     def _finish_all(self) -> None:

@@ -416,9 +416,8 @@ def goals(result: dict[str, Any]) -> list[tuple[str, str, bool]]:
     for row in result["throughput"]:
         what, parts = f"{row['direction']} {row['dtype']}", same_work(result, row)
         part = f"{min(parts):.3f} to {max(parts):.3f} of copy"
-        found += [
-            (f"{what}: at least {goal['of_copy']} of copy", part, min(parts) >= goal["of_copy"]) for goal in row["goals"]
-        ]
+        for goal in (goal["of_copy"] for goal in row["goals"]):
+            found.append((f"{what}: at least {goal} of copy", part, min(parts) >= goal))
     for row in result["one_slot"]:
         what = f"{row['direction']} {row['dtype']}, one slot, L2 cold: at most {row['goal']} us"
         found.append((what, f"{row['microseconds']['cold']:.2f} us", row["met"]["cold"]))

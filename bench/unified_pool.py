@@ -107,7 +107,7 @@ def full_plan() -> Plan:
         ),
         sequences=64,
         turns=160,
-        rounds=3,
+        rounds=5,
         passes=1,
         room=model(qwen, 10 * 2**30),
         requests=4000,
@@ -193,15 +193,31 @@ def _operations(plan: Plan, workers: Workers, buffer: Buffer) -> list[dict[str, 
         print(f"operations, {buffer.name}: a round is over", file=sys.stderr)
     times = {side: merged(found) for side, found in runs.items() if found}
     moves = {side: found[-1]["moves"] // plan.passes for side, found in runs.items() if found}
-    return [_compared(buffer, kind, times, moves) for kind in OPERATIONS]
+    return [_compared(buffer, kind, times, moves, runs) for kind in OPERATIONS]
 
 
-def _compared(buffer: Buffer, kind: str, times: dict[str, Any], moves: dict[str, int]) -> dict[str, Any]:
+def _like_for_like(kind: str, side: str, timings: dict[str, Any]) -> dict[str, float]:
+    """The times of a kind without the part that the other side has not got."""
+    found: dict[str, float] = timings.get(f"{kind}{WE_ADD if side == 'ours' else PEER_LEAVES_OUT}", timings[kind])
+    return found
+
+
+def _by_round(ours: Sequence[dict[str, Any]], peers: Sequence[dict[str, Any]], kind: str) -> list[float]:
+    """Ratios of medians, from the least to the largest: how far rounds differ on a machine that others use too."""
+    pairs = [
+        (_like_for_like(kind, "ours", one["timings"]), _like_for_like(kind, "peer", other["timings"]))
+        for one, other in zip(ours, peers, strict=True)
+    ]
+    return sorted(round(one["median_us"] / other["median_us"], 4) for one, other in pairs)
+
+
+def _compared(
+    buffer: Buffer, kind: str, times: dict[str, Any], moves: dict[str, int], runs: dict[str, list[dict[str, Any]]]
+) -> dict[str, Any]:
     """One kind on both sides."""
     row: dict[str, Any] = {"buffer": buffer.name, "pages": buffer.pages, "data": buffer.data, "kind": kind}
     for side, found in times.items():
-        other = f"{kind}{WE_ADD if side == 'ours' else PEER_LEAVES_OUT}"
-        row[side] = found.get(other, found[kind])
+        row[side] = _like_for_like(kind, side, found)
     row["ours_without_tokens"] = times["ours"][kind] if f"{kind}{WE_ADD}" in times["ours"] else None
     if kind == "flush":
         row["moves_of_a_pass"] = moves
@@ -209,6 +225,7 @@ def _compared(buffer: Buffer, kind: str, times: dict[str, Any], moves: dict[str,
         if side in row:
             ratios = {name: round(row["ours"][name] / row[side][name], 4) for name in STATISTICS}
             row[side] = {**row[side], "ratio": ratios, "met": ratios["median_us"] <= GOAL}
+            row[side]["ratio_by_round"] = _by_round(runs["ours"], runs[side], kind)
     return row
 
 

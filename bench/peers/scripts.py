@@ -118,7 +118,7 @@ def operations_trace(buffer: Buffer, sequences: int, turns: int) -> Ops:
         for _ in range(-(-buffer.state // (16 * buffer.kv_page)) + 1):
             script.drop("_make_room")
         script.state("alloc_state_by_moves", "_undo")
-    for _ in range(turns // 10 or 1):
+    for _ in range(turns // 40 or 1):
         for _ in range(len(script.loose) // 5):
             script.drop("_make_room")
         script.ops.append({"op": "flush", "urgent": True})

@@ -63,7 +63,7 @@ def test_every_operation_is_compared(smoke: Path) -> None:
         assert set(row["ours"]) >= TIMES
         assert row["ours"]["count"] > 0
         for side in ("peer", "peer_without_ranges"):
-            assert set(row[side]) == {*TIMES, "ratio", "met"}
+            assert set(row[side]) == {*TIMES, "ratio", "ratio_by_round", "met"}
             assert row[side]["ratio"]["median_us"] == pytest.approx(
                 row["ours"]["median_us"] / row[side]["median_us"], abs=1e-4
             )

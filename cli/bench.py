@@ -18,6 +18,7 @@ BENCHES: Final = {
     "codec": ("--gpu", "--smoke"),
     "codec_accuracy": ("--smoke",),
     "slot_pool": (),
+    "unified_pool": ("--smoke",),
     "spec_step": (),
     "prove": (),
     "fuzz": (),

@@ -137,8 +137,11 @@ class CrossesFrontiers(UnifiedPool):
 class CountsAGapTwice(UnifiedPool):
     """Two demands are each compared with the room there is, not together."""
 
-    def fits(self, demand: Any) -> bool:
-        return all(n <= self.capacity(name) for name, n in demand.items())
+    def _starts(self, wanted: list[int]) -> list[int] | None:
+        starts = super()._starts(wanted)
+        if starts is None and all(n <= self._have(table) for n, table in zip(wanted, self._tables, strict=True)):
+            starts = [table.first for table in self._tables]
+        return starts
 
 
 class RemembersTheRoom(UnifiedPool):

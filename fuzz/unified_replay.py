@@ -35,6 +35,7 @@ from poolproof.fuzz.model_shape import Shape, full_shape, small_shape
 from poolproof.fuzz.mooncake import Request
 from poolproof.fuzz.sequence import Needs, Sequence
 from poolproof.fuzz.unified_result import UnifiedResult, violation_of
+from poolproof.page_table import distinct
 from poolproof.steps import Step
 from poolproof.violation import Violation
 
@@ -446,11 +447,4 @@ class _Replay:
 
 def _joined(parts: dict[str, list[Pages]]) -> dict[str, Any]:
     """By sub-pool, each id once."""
-    return {name: _distinct(np.concatenate(lists)) for name, lists in parts.items() if lists}
-
-
-def _distinct(ids: Pages) -> Pages:
-    ordered: Pages = np.sort(ids)
-    is_new = np.ones(len(ids), np.bool_)
-    is_new[1:] = ordered[1:] != ordered[:-1]
-    return ordered[is_new]
+    return {name: distinct(np.concatenate(lists)) for name, lists in parts.items() if lists}

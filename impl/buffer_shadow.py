@@ -139,7 +139,7 @@ class BufferShadow:
         if not over:
             raise SpecViolation("begin", "steps", (), "more", f"{self.state.steps} at most in a shadowed pool")
         number = min(over, key=lambda number: self._steps[number].number)
-        self._steps[number].retire()
+        self._pool._end_results(self._steps[number])  # and no more: the pool is in the midst of an operation
         return number
 
     def _wait_for(self, action: str, step: Step, other: Step) -> None:
@@ -229,7 +229,7 @@ class BufferShadow:
     def _compare_ids(self, operation: str, k: int, table: PageTable) -> None:
         buffer, ids = self.state.buffer, range(table.ids)
         flags = table.flags.tolist()
-        free = set(table._free_ids[table._free_head :].tolist()) if self._pool._owners[k] == k else None
+        free = set(table._free_ids[table._free_head :].tolist()) if self._pool._owns_ids(table) else None
         self._same(
             operation, f"physical[{k}]", table.physical[: table.ids].tolist(), [buffer.physical[k, v] for v in ids]
         )
@@ -250,7 +250,7 @@ class BufferShadow:
             ("pending", table.pending.members, buffer.pending[k].members),
         ):
             self._same(operation, f"{field}[{k}]", sorted(ours.tolist()), sorted(theirs))
-        away = [step for step in self._pool._flight if not step.is_home]
+        away = self._pool._flight.away
         name = self._pool.layouts[k].name
         touching = [sum(p in step.touched.get(name, ()) for step in away) for p in pages]
         deferred = [(k, p) in self.state.deferred for p in pages]

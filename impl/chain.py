@@ -99,8 +99,3 @@ def lowest_starts(spans: Sequence[Span], demand: Sequence[int], sink_bytes: int,
             return None
         floor = max(span.high, start + size) * span.page_bytes
     return starts if floor <= total else None
-
-
-def demand_fits(spans: Sequence[Span], demand: Sequence[int], sink_bytes: int, total: int) -> bool:
-    """Is there a place for every extent with so many pages more, all at once?"""
-    return lowest_starts(spans, demand, sink_bytes, total) is not None

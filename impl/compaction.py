@@ -5,14 +5,13 @@ Only as much moves as is asked for. Whether there is enough room at all is worke
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poolproof.chain import Span
-from poolproof.page_table import NO_ID, PageTable
+from poolproof.page_table import NO_ID, Pages, PageTable
 from poolproof.spec.arithmetic import ceil_div
 
 _LOOK: Final = 256
@@ -28,9 +27,9 @@ class Move(NamedTuple):
     """
 
     name: str
-    ids: NDArray[np.int64]
-    sources: NDArray[np.int64]
-    targets: NDArray[np.int64]
+    ids: Pages
+    sources: Pages
+    targets: Pages
 
 
 class Compaction:
@@ -48,7 +47,7 @@ class Compaction:
         tables: list[PageTable],
         sink_bytes: int,
         total: int,
-        move: Callable[[PageTable, NDArray[np.int64], NDArray[np.int64]], None],
+        move: Callable[[PageTable, Pages, Pages], None],
     ) -> None:
         self._tables, self._sink_bytes, self._total, self._move = tables, sink_bytes, total, move
 
@@ -56,17 +55,18 @@ class Compaction:
 
     def ceiling(self, k: int) -> int:
         """The byte at which the next extent above begins."""
-        for table in self._tables[k + 1 :]:
-            if table.first != table.last:
-                return table.first * table.page_bytes
-        return self._total
+        table = self._next(self._tables[k + 1 :])
+        return self._total if table is None else table.first * table.page_bytes
 
     def floor(self, k: int) -> int:
         """The byte at which the next extent below ends."""
-        for table in reversed(self._tables[:k]):
-            if table.first != table.last:
-                return table.last * table.page_bytes
-        return self._sink_bytes
+        table = self._next(reversed(self._tables[:k]))
+        return self._sink_bytes if table is None else table.last * table.page_bytes
+
+    @staticmethod
+    def _next(tables: Iterable[PageTable]) -> PageTable | None:
+        """The first of these that has pages."""
+        return next((table for table in tables if not table.is_empty), None)
 
     def gap_above(self, k: int) -> int:
         """How many pages extent k can grow upwards by as things are; an empty float counts from the next one below."""
@@ -82,50 +82,40 @@ class Compaction:
 
     def clear_above(self, k: int, byte: int) -> None:
         """Every extent above k begins at this byte or later."""
-        for j in range(k + 1, len(self._tables)):
-            table = self._tables[j]
-            if table.first == table.last:
-                continue
-            if table.first * table.page_bytes < byte:
-                self._vacate_low(j, ceil_div(byte, table.page_bytes))
-            return
+        table = self._next(self._tables[k + 1 :])
+        if table is not None and table.first * table.page_bytes < byte:
+            self._vacate_low(table, ceil_div(byte, table.page_bytes))
 
     def clear_below(self, k: int, byte: int) -> None:
         """Every extent below k ends at this byte or earlier."""
-        for j in range(k - 1, -1, -1):
-            table = self._tables[j]
-            if table.first == table.last:
-                continue
-            if table.last * table.page_bytes > byte:
-                self._vacate_high(j, byte // table.page_bytes)
-            return
+        table = self._next(reversed(self._tables[:k]))
+        if table is not None and table.last * table.page_bytes > byte:
+            self._vacate_high(table, byte // table.page_bytes)
 
-    def _vacate_low(self, j: int, target: int) -> None:
+    def _vacate_low(self, table: PageTable, target: int) -> None:
         """The extent begins at page `target` or later."""
-        table = self._tables[j]
-        sources, holes = self._split(table, table.first, min(target, table.last), target, table.last)
+        sources, holes = self._split(table, table.first, min(target, table.last))
         if len(sources) > holes:
-            self.clear_above(j, (max(table.last, target) + len(sources) - holes) * table.page_bytes)
-            table.widen(max(table.last, target) + len(sources) - holes - table.last, upwards=True)
+            end = max(table.last, target) + len(sources) - holes
+            self.clear_above(table.index, end * table.page_bytes)
+            table.widen(end - table.last, upwards=True)
         self._into_holes(table, sources, target, table.last)
 
-    def _vacate_high(self, j: int, target: int) -> None:
+    def _vacate_high(self, table: PageTable, target: int) -> None:
         """The extent ends at page `target` or earlier."""
-        table = self._tables[j]
-        sources, holes = self._split(table, max(target, table.first), table.last, table.first, target)
+        sources, holes = self._split(table, max(target, table.first), table.last)
         if len(sources) > holes:
             start = min(table.first, target) - (len(sources) - holes)
-            self.clear_below(j, start * table.page_bytes)
+            self.clear_below(table.index, start * table.page_bytes)
             table.widen(table.first - start, upwards=False)
         self._into_holes(table, sources, table.first, target)
 
-    def _split(self, table: PageTable, first: int, last: int, low: int, high: int) -> tuple[NDArray[np.int64], int]:
-        """The bound pages in one part of the extent, and how many holes there are in the other part."""
+    def _split(self, table: PageTable, first: int, last: int) -> tuple[Pages, int]:
+        """The bound pages in a part of the extent where none is pending, and how many holes there are elsewhere."""
         sources = first + np.flatnonzero(table.virtual[first:last] != NO_ID)
-        there = int(np.count_nonzero(table.holes.marks(first, last)))
-        return sources, table.holes.size - there
+        return sources, table.holes.size - (last - first - len(sources))
 
-    def _into_holes(self, table: PageTable, sources: NDArray[np.int64], low: int, high: int) -> None:
+    def _into_holes(self, table: PageTable, sources: Pages, low: int, high: int) -> None:
         if len(sources):
             self._move(table, sources, table.holes.some(len(sources), low, high))
         table.trim()
@@ -143,16 +133,16 @@ class Compaction:
         if table.is_down:
             target = min(span.low, table.last - table.size)
             cut = table.first + self._affordable(table.virtual[table.first : target], most)
-            self._vacate_low(k, cut)
+            self._vacate_low(table, cut)
         else:
             target = max(span.high, table.first + table.size)
             cut = table.last - self._affordable(table.virtual[target : table.last][::-1], most)
-            self._vacate_high(k, cut)
+            self._vacate_high(table, cut)
 
     @staticmethod
-    def _affordable(ids: NDArray[np.int64], most: int | None) -> int:
+    def _affordable(ids: Pages, most: int | None) -> int:
         """How many pages from the frontier on hold no more than so many bound ones; looked at part by part."""
-        if most is None:
+        if most is None or len(ids) <= most:
             return len(ids)
         start, look = 0, _LOOK
         while start < len(ids):

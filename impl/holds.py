@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
-from poolproof.page_table import range_of
+from poolproof.page_table import Pages, range_of
+from poolproof.scoped import Scoped
 
 if TYPE_CHECKING:
     from poolproof.unified_pool import UnifiedPool
@@ -24,7 +21,7 @@ class Handle:
         raise TypeError(f"a {type(self).__name__} cannot be copied or pickled; pass it on itself")
 
 
-class Lease(Handle):
+class Lease(Scoped, Handle):
     """Pages that are promised to stay, as `UnifiedPool.lease` returns it. As a context manager it releases itself.
 
     Attributes:
@@ -37,7 +34,7 @@ class Lease(Handle):
 
     __slots__ = ("_pool", "is_held", "name", "physical", "range", "why")
 
-    def __init__(self, pool: UnifiedPool, name: str, physical: NDArray[np.int64], why: str) -> None:
+    def __init__(self, pool: UnifiedPool, name: str, physical: Pages, why: str) -> None:
         self._pool, self.name, self.physical, self.why = pool, name, physical, why
         self.is_held = True
         self.range = range_of(physical)
@@ -50,12 +47,7 @@ class Lease(Handle):
         """
         self._pool._give_back(self)
 
-    def __enter__(self) -> Lease:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _leave(self) -> None:
         if self.is_held:
             self.release()
 
@@ -63,7 +55,7 @@ class Lease(Handle):
         return f"Lease({len(self.physical)} pages of {self.name!r}, {self.why!r}, held={self.is_held})"
 
 
-class Gate(Handle):
+class Gate(Scoped, Handle):
     """A closed gate: no page of the sub-pool moves. As a context manager it opens itself.
 
     Attributes:
@@ -86,12 +78,7 @@ class Gate(Handle):
         """
         self._pool._open_gate(self)
 
-    def __enter__(self) -> Gate:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _leave(self) -> None:
         if self.is_closed:
             self.open()
 
@@ -99,7 +86,7 @@ class Gate(Handle):
         return f"Gate({self.name!r}, {self.why!r}, closed={self.is_closed})"
 
 
-class FreeGroup(Handle):
+class FreeGroup(Scoped, Handle):
     """A group of frees whose pages are kept until it ends. As a context manager it ends itself.
 
     Attributes:
@@ -120,11 +107,6 @@ class FreeGroup(Handle):
         """
         self._pool._end_group(self)
 
-    def __enter__(self) -> FreeGroup:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _leave(self) -> None:
         if self.is_open:
             self.end()

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poolproof.errors import Fault
-from poolproof.page_table import UNMAPPED
-
-Pages = NDArray[np.int64]
+from poolproof.page_table import UNMAPPED, Pages
 
 
 def find_page_fault(ids: Pages, physical: Pages, count: int) -> tuple[Fault, Pages]:

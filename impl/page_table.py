@@ -7,7 +7,7 @@ under that action's name. Whether a change is allowed is for the callers to have
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,18 @@ PUBLISHED: Final = 2
 
 _LOOK: Final = 64
 _QUEUED: Final = 4096
-_FEW: Final = 128
+FEW: Final = 128
 """Up to so many numbers, a list is faster than an array."""
+
+NOTHING: Final = np.empty(0, np.int64)
+
+
+def distinct(numbers: Pages) -> Pages:
+    """The numbers in order, each once; many times faster than `numpy.unique`."""
+    ordered: Pages = np.sort(numbers)
+    is_new = np.ones(len(ordered), np.bool_)
+    is_new[1:] = ordered[1:] != ordered[:-1]
+    return ordered[is_new]
 
 
 def range_of(pages: Pages) -> Range:
@@ -127,7 +137,16 @@ class PageTable:
         self.bound = self.kept = self.waiting = self._free_head = 0
         self._queue: list[Pages] = []
 
+    def _note(self, action: str, *arguments: Any) -> None:
+        if self.journal is not None:
+            self.journal(action, self.index, *arguments)
+
     # ------------------------------------------------------------------------------------------------------ queries
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the extent has no pages."""
+        return self.first == self.last
 
     @property
     def free_ids(self) -> int:
@@ -146,7 +165,7 @@ class PageTable:
 
     def span(self, fixed: Range | None) -> Span:
         """The extent for `chain`; what is `fixed` cannot move, nor can pending pages; None: nothing can."""
-        if self.first == self.last:
+        if self.is_empty:
             return Span(self.page_bytes, self.first, self.last, 0, NOWHERE, 0)
         if fixed is None:
             return Span(self.page_bytes, self.first, self.last, self.size, self.first, self.last)
@@ -164,22 +183,14 @@ class PageTable:
         """Bind ids to as many holes; the pages."""
         pages = self.holes.take(len(ids))
         self._bind(ids, pages, now)
-        if self.journal is not None:
-            self.journal("take_hole", self.index, ids, pages)
+        self._note("take_hole", ids, pages)
         return pages
 
     def take_frontier(self, ids: Pages, now: int, upwards: bool) -> Pages:
         """Bind ids to the next pages of the extent, which are free and its own to take; the pages."""
-        n = len(ids)
-        if upwards:
-            pages = np.arange(self.last, self.last + n)
-            self.last += n
-        else:
-            pages = np.arange(self.first - 1, self.first - 1 - n, -1)
-            self.first -= n
+        pages = self._annex(len(ids), upwards)
         self._bind(ids, pages, now)
-        if self.journal is not None:
-            self.journal("take_frontier", self.index, ids, pages)
+        self._note("take_frontier", ids, pages)
         return pages
 
     def _bind(self, ids: Pages, pages: Pages, now: int) -> None:
@@ -215,8 +226,7 @@ class PageTable:
             self.to_zero[pages] = False
         if deferred:
             self.keep(pages)
-        if self.journal is not None:
-            self.journal("let_go_later" if deferred else "let_go", self.index, ids)
+        self._note("let_go_later" if deferred else "let_go", ids)
         if self.kept:
             is_kept = self.hold[pages] != 0
             self.pending.add(pages[is_kept])
@@ -242,9 +252,8 @@ class PageTable:
         n = len(pages)
         if not n:
             return
-        if self.journal is not None:
-            self.journal("take_back", self.index, pages)
-        listed = pages.tolist() if n <= _FEW else [0, n]
+        self._note("take_back", pages)
+        listed = pages.tolist() if n <= FEW else [0, n]
         low, high = min(listed), max(listed)
         if high - low >= n:
             self.holes.add(pages)
@@ -294,32 +303,31 @@ class PageTable:
             self.last -= n
         else:
             self.first += n
-        if self.journal is not None:
-            self.journal("give_up_high" if upper else "give_up_low", self.index, n)
+        self._note("give_up_high" if upper else "give_up_low", n)
 
     def widen(self, n: int, upwards: bool) -> None:
         """The extent takes its next n pages, which are free and its own to take, as holes."""
-        if upwards:
-            pages = np.arange(self.last, self.last + n)
-            self.last += n
-        else:
-            pages = np.arange(self.first - 1, self.first - 1 - n, -1)
-            self.first -= n
+        pages = self._annex(n, upwards)
         self.holes.add(pages)
-        if self.journal is not None:
-            self.journal("widen", self.index, pages)
+        self._note("widen", pages)
+
+    def _annex(self, n: int, upwards: bool) -> Pages:
+        """The extent's next n pages, from its frontier on, which are inside it from now on."""
+        if upwards:
+            self.last += n
+            return np.arange(self.last - n, self.last)
+        self.first -= n
+        return np.arange(self.first + n - 1, self.first - 1, -1)
 
     def put(self, at: int) -> None:
         """An empty float lies at a page that fits."""
         self.first = self.last = at
-        if self.journal is not None:
-            self.journal("put_float", self.index, at)
+        self._note("put_float", at)
 
     def lay_aside(self) -> None:
         """An empty float lies nowhere."""
         self.first = self.last = 0
-        if self.journal is not None:
-            self.journal("lay_float_aside", self.index)
+        self._note("lay_float_aside")
 
     # -------------------------------------------------------------------------------------------------- bytes to come
 
@@ -333,20 +341,18 @@ class PageTable:
         if self.journal is not None:
             self.journal("relocate", step, self.index, ids, holes)
         self.holes.add(sources)
-        if self.journal is not None:
-            self.journal("take_back", self.index, sources)
+        self._note("take_back", sources)
         return ids
 
     def _waiting(self) -> Pages:
         """The pages of the queue that still wait, each once."""
         queued = np.concatenate(self._queue)
-        queued = np.sort(queued[self.to_zero[queued]])
-        return queued[np.append(queued[1:] != queued[:-1], True)] if len(queued) else queued
+        return distinct(queued[self.to_zero[queued]])
 
     def zero_queue(self, step: Step) -> Pages:
         """The pages that were handed out and wait to be zeroed, which a step does now."""
         if not self.waiting:
-            return np.empty(0, np.int64)
+            return NOTHING
         pages = self._waiting()
         self.to_zero[pages] = False
         self._queue, self.waiting = [], 0

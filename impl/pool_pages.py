@@ -14,16 +14,12 @@ from poolproof.errors import Fault, GroupError
 from poolproof.holds import FreeGroup
 from poolproof.page_errors import BufferExhausted, InvalidPages
 from poolproof.page_faults import find_page_fault
-from poolproof.page_table import UNMAPPED, PageTable, Range, range_of
-from poolproof.pool_state import Pages, PoolState
+from poolproof.page_table import FEW, NOTHING, UNMAPPED, Pages, PageTable, Range, range_of
+from poolproof.pool_state import PoolState
 from poolproof.spec.arithmetic import ceil_div
 
 if TYPE_CHECKING:
     from poolproof.unified_pool import UnifiedPool
-
-_NONE: Final = np.empty(0, np.int64)
-_FEW: Final = 128
-"""Up to so many numbers, a list is faster than an array."""
 
 MOVES: Final = 64
 """Pages that a compaction at a quiet moment moves at most, where nothing is said."""
@@ -36,6 +32,8 @@ class PoolPages(PoolState):
 
     def _fixed(self, k: int) -> Range | None:
         """Between which pages lies what a sub-pool cannot move now, beside pending ones; None where it moves none."""
+        if not (self._flight.steps or self._gates or self._leases):
+            return chain.NOWHERE, 0
         name = self.layouts[k].name
         if self._flight.open_home_step is not None or any(gate.name == name for gate in self._gates):
             return None
@@ -56,9 +54,8 @@ class PoolPages(PoolState):
         if more <= 0:
             return True
         k = table.index
-        if not table.is_down and (table.is_up or table.first != table.last) and more <= self._compaction.gap_above(k):
-            return True
-        if not table.is_up and (table.is_down or table.first != table.last) and more <= self._compaction.gap_below(k):
+        is_placed = not (table.is_float and table.is_empty)
+        if is_placed and (more <= self._compaction.gap_above(k) or more <= self._compaction.gap_below(k)):
             return True
         return more <= self._room(k)
 
@@ -78,9 +75,12 @@ class PoolPages(PoolState):
         """
         self._enter()
         table = self._at(name)
-        owner = self._owners[table.index]
-        ids = table.free_ids if owner == table.index else self._tables[owner].bound - table.bound
-        return min(ids, table.holes.size + self._room(table.index))
+        return min(self._ids_left(table), table.holes.size + self._room(table.index))
+
+    def _ids_left(self, table: PageTable, coming: int = 0) -> int:
+        """Ids that a page can be bound for: free ones of its own, or live ones of its owner, with so many to come."""
+        owner = self._tables[self._owners[table.index]]
+        return table.free_ids if owner is table else owner.bound + coming - table.bound
 
     def fits(self, demand: Mapping[str, int]) -> bool:
         """Can so many pages of each of these sub-pools be had together, by one `alloc` of them all?
@@ -93,13 +93,14 @@ class PoolPages(PoolState):
             TypeError, ValueError: the demand is no mapping, or a number no integer or negative.
         """
         self._enter()
-        wanted = self._wanted(demand)
-        for k, table in enumerate(self._tables):
-            owner = self._owners[k]
-            ids = table.free_ids if owner == k else self._tables[owner].bound + wanted[owner] - table.bound
-            if wanted[k] > ids:
-                return False
-        return chain.demand_fits(self._spans(), wanted, self.sink_bytes, self.total_bytes)
+        return self._starts(self._wanted(demand)) is not None
+
+    def _starts(self, wanted: list[int]) -> list[int] | None:
+        """Where extents can begin that have so many pages more, all at once; None if they are not to be had."""
+        for table, n, owner in zip(self._tables, wanted, self._owners, strict=True):
+            if n > self._ids_left(table, coming=wanted[owner]):
+                return None
+        return chain.lowest_starts(self._spans(), wanted, self.sink_bytes, self.total_bytes)
 
     def _wanted(self, demand: Mapping[str, int]) -> list[int]:
         """A demand as pages by place in the chain."""
@@ -127,15 +128,15 @@ class PoolPages(PoolState):
         """
         self._enter()
         wanted = self._wanted(demand)
-        for name, n in demand.items():
-            owner = self.layouts[self._at(name).index].ids_of
-            if owner is not None and as_count(name, n) > as_count(owner, demand.get(owner, 0)):
-                raise ValueError(f"{n} pages of window {name!r} for {demand.get(owner, 0)} new ids of {owner!r}")
-        if not self.fits(demand):
-            short = next((name for name in demand if self._is_short(name, demand[name])), next(iter(demand)))
+        for layout, n, owner in zip(self.layouts, wanted, self._owners, strict=True):
+            if n > wanted[owner]:
+                raise ValueError(
+                    f"{n} pages of window {layout.name!r} for {wanted[owner]} new ids of {layout.ids_of!r}"
+                )
+        starts = self._starts(wanted)
+        if starts is None:
+            short = next((name for name, n in demand.items() if n > self._have(self._at(name))), next(iter(demand)))
             raise self._exhausted(self._at(short), demand[short], demand)
-        starts = chain.lowest_starts(self._spans(), wanted, self.sink_bytes, self.total_bytes)
-        assert starts is not None
         given: dict[str, Pages] = {}
         for is_window in (False, True):  # a window binds pages for ids that have one
             for k, layout in enumerate(self.layouts):
@@ -145,15 +146,11 @@ class PoolPages(PoolState):
         self._done("alloc")
         return {name: given[name] for name in demand}
 
-    def _is_short(self, name: str, n: int) -> bool:
-        """Are there fewer pages, or ids of its own, of this sub-pool alone?"""
-        return n > self._have(self._at(name))
-
     def _next_ids(self, k: int, n: int, given: Mapping[str, Pages]) -> Pages:
         """The ids of a sub-pool's next n pages: its own next ones, or the last of those given to its owner."""
         owner = self.layouts[k].ids_of
         if owner is not None:
-            new = given.get(owner, _NONE)
+            new = given.get(owner, NOTHING)
             return new[len(new) - n :].copy()
         ids = self._tables[k].next_ids(n)
         self._tables[k].pop_ids(n)
@@ -163,7 +160,7 @@ class PoolPages(PoolState):
         """Ids of one sub-pool with pages, or None where there are fewer."""
         self._enter()
         n = as_count("n", n)
-        if self._owners[table.index] != table.index:
+        if not self._owns_ids(table):
             name = self.layouts[table.index].name
             raise TypeError(f"sub-pool {name!r} is a window and owns no ids: `bind` pages for ids of its owner")
         if n > table.free_ids or not self._has_room(table, n):
@@ -218,7 +215,7 @@ class PoolPages(PoolState):
 
     def _grow_float(self, table: PageTable, ids: Pages, start: int | None) -> None:
         k, n = table.index, len(ids)
-        if table.first == table.last:
+        if table.is_empty:
             self._place(table, n, start)
         above, below = self._compaction.gap_above(k), self._compaction.gap_below(k)
         up = self._upwards(table, n, above, below, start)
@@ -256,7 +253,7 @@ class PoolPages(PoolState):
 
     def _have(self, table: PageTable) -> int:
         """Pages of this sub-pool to be had; of a window, whatever its owner's ids."""
-        own = table.free_ids if self._owners[table.index] == table.index else table.ids
+        own = table.free_ids if self._owns_ids(table) else table.ids
         return min(own, table.holes.size + self._room(table.index))
 
     def _exhausted(self, table: PageTable, need: int, demand: Mapping[str, int] | None = None) -> BufferExhausted:
@@ -289,7 +286,7 @@ class PoolPages(PoolState):
             bound = ids[window.physical[ids] != UNMAPPED]
             self._let_go(window, bound, window.physical[bound])
         self._let_go(table, ids, pages)
-        if self._owners[table.index] == table.index:
+        if self._owns_ids(table):
             table.push_ids(ids)
         self._done("free")
 
@@ -342,7 +339,7 @@ class PoolPages(PoolState):
         moved: list[Move] = []
         self._moves = moved
         for k, table in enumerate(self._tables):
-            fixed = self._fixed(k)
+            fixed = self._fixed(k) if table.holes.size else None
             if fixed is not None:
                 left = None if most is None else most - sum(len(move.ids) for move in moved)
                 self._compaction.shrink(k, table.span(fixed), left)
@@ -353,7 +350,7 @@ class PoolPages(PoolState):
 
 def _are_wrong(ids: Pages, pages: Pages) -> bool:
     """Does an id lead to no page, or come twice? For few ids lists are faster than arrays."""
-    if len(ids) <= _FEW:
+    if len(ids) <= FEW:
         listed = ids.tolist()
         return bool(listed) and (min(pages.tolist()) <= 0 or len(set(listed)) < len(listed))
     ordered = np.sort(ids)

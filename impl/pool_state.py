@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from poolproof.arguments import as_count
 from poolproof.chain import Span
 from poolproof.compaction import Compaction, Move
@@ -23,7 +20,7 @@ from poolproof.events import EventSource, Immediate
 from poolproof.holds import FreeGroup, Gate, Lease
 from poolproof.page_bytes import PageBytes
 from poolproof.page_errors import PoolBroken
-from poolproof.page_table import PageTable
+from poolproof.page_table import Pages, PageTable
 from poolproof.spec.arithmetic import ceil_div
 from poolproof.steps import HOME, Flight, Phase, Step
 from poolproof.sub_pool import SubPool
@@ -32,7 +29,6 @@ from poolproof.sub_pools import Declaration, Resolved, resolve
 if TYPE_CHECKING:
     from poolproof.unified_pool import UnifiedPool
 
-Pages = NDArray[np.int64]
 _NO_THREAD: Final = 0
 _TABLE_BYTES: Final = 45
 
@@ -113,13 +109,15 @@ class PoolState:
 
     # -------------------------------------------------------------------------------------------------------- entering
 
-    def _name(self, name: str) -> str:
+    def _at(self, name: str) -> PageTable:
+        """The tables of the sub-pool of this name."""
         if name not in self._places:
             raise KeyError(f"no sub-pool {name!r}; there are {', '.join(map(repr, self._places))}")
-        return name
+        return self._tables[self._places[name]]
 
-    def _at(self, name: str) -> PageTable:
-        return self._tables[self._places[self._name(name)]]
+    def _owns_ids(self, table: PageTable) -> bool:
+        """Has the sub-pool ids of its own? A window has not."""
+        return self._owners[table.index] == table.index
 
     def _enter(self) -> None:
         """An operation begins: on the thread that drives the pool, with what other threads gave back taken in."""
@@ -154,7 +152,7 @@ class PoolState:
 
     def _done(self, operation: str) -> None:
         """An operation is over."""
-        self._epoch += 1
+        self._changed()
         if self._journal is not None:
             self._journal.done(operation)
 

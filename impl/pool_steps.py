@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poolproof.arguments import Ids, as_ids
 from poolproof.page_errors import StepError
-from poolproof.page_table import FILLED, PUBLISHED, PageTable
+from poolproof.page_table import FILLED, NOTHING, PUBLISHED, Pages, PageTable, distinct
 from poolproof.pool_pages import PoolPages
-from poolproof.pool_state import Pages, unwritable
+from poolproof.pool_state import unwritable
 from poolproof.steps import HOME, Phase, Step
 
 if TYPE_CHECKING:
     from poolproof.unified_pool import UnifiedPool
-
-_NONE: Final = np.empty(0, np.int64)
 
 
 def _by_name(what: str, given: Mapping[str, Ids] | None) -> Mapping[str, Ids]:
@@ -110,8 +108,8 @@ class PoolSteps(PoolPages):
 
     def _hold_for(self, step: Step) -> None:
         """What a step away from home touches is kept until it is over."""
-        for name in {*step.reads, *step.writes}:
-            pages = np.union1d(step.reads.get(name, _NONE), step.writes.get(name, _NONE))
+        for name in dict.fromkeys([*step.reads, *step.writes]):  # in the same order on every rank
+            pages = distinct(np.concatenate([step.reads.get(name, NOTHING), step.writes.get(name, NOTHING)]))
             step.touched[name] = pages
             self._at(name).keep(pages)
 
@@ -146,7 +144,7 @@ class PoolSteps(PoolPages):
                 continue
             if (step.is_home and stream is not HOME) or self._conflicts(step, read, written):
                 waits.add(step)
-        for step in waits:
+        for step in sorted(waits, key=lambda step: step.number):
             if step.phase is Phase.OPEN:
                 raise StepError(f"begin_step must wait for {step!r}: launch that first. Nothing was changed.")
         return waits

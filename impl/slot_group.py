@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from poolproof.scoped import Scoped
+
 if TYPE_CHECKING:
     from poolproof.slot_pool import SlotPool
 
 
-class Group:
+class Group(Scoped):
     """The handle of an open group; `SlotPool.open_group` makes it. As a context manager it closes itself at the end."""
 
     __slots__ = ("_pool",)
@@ -57,12 +58,7 @@ class Group:
         """
         self._pool._close(self)
 
-    def __enter__(self) -> Group:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _leave(self) -> None:
         if self.is_open:
             self.close()
 

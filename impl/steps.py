@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from poolproof.holds import Handle
 from poolproof.page_errors import StepError
+from poolproof.page_table import Pages
 
 if TYPE_CHECKING:
     from poolproof.arguments import Ids
     from poolproof.unified_pool import UnifiedPool
 
-Pages = NDArray[np.int64]
 HOME: Final = None
 """The stream on which the pool's own work is done, and an engine's forward passes."""
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poolproof.arguments import Ids, as_ids
 
 if TYPE_CHECKING:
-    from poolproof.page_table import PageTable
+    from poolproof.page_table import Pages, PageTable
     from poolproof.sub_pools import Resolved
     from poolproof.unified_pool import UnifiedPool
-
-Pages = NDArray[np.int64]
 
 
 class SubPool:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from poolproof.arguments import Ids, as_ids
 from poolproof.holds import Gate, Lease
 from poolproof.page_errors import GateError, LeaseError, PoolBusy
-from poolproof.page_table import PageTable
-from poolproof.pool_state import Pages, unwritable
+from poolproof.page_table import Pages, PageTable
+from poolproof.pool_state import unwritable
 from poolproof.pool_steps import PoolSteps
 from poolproof.sub_pool import SubPool
 
@@ -45,7 +45,8 @@ class UnifiedPool(PoolSteps):
 
     def __getitem__(self, name: str) -> SubPool:
         """The sub-pool of this name, with its `alloc`, `free` and so on."""
-        return self._handles[self._name(name)]
+        self._at(name)  # there is such a sub-pool
+        return self._handles[name]
 
     # --------------------------------------------------------------------------------------------------- leases, gates
 
@@ -69,6 +70,7 @@ class UnifiedPool(PoolSteps):
         table, ids = self._at(name), as_ids(ids)
         pages = unwritable(self._check_live("lease", table, ids).copy())
         self._check_unwritten(name, table, ids, pages)
+        self._check_shadow("lease")
         if table.zeroed and table.to_zero[pages].any():
             if not self._events.is_immediate or any(step.is_home for step in self._flight):
                 raise LeaseError(
@@ -76,7 +78,6 @@ class UnifiedPool(PoolSteps):
                     f"complete one first, and what is in flight there. Nothing was changed."
                 )
             self._zero_queued()
-        self._check_shadow("lease")
         table.keep(pages)
         lease = Lease(self, name, pages, why)
         self._leases.append(lease)
@@ -107,9 +108,10 @@ class UnifiedPool(PoolSteps):
         """No page of the sub-pool moves until the gate is opened again; every other operation goes on."""
         self._enter()
         self._check_shadow("gate")
-        gate = Gate(self, self._name(name), why)
+        table = self._at(name)
+        gate = Gate(self, name, why)
         self._gates.append(gate)
-        self._note("close_gate", gate, self._places[name])
+        self._note("close_gate", gate, table.index)
         self._done("gate")
         return gate
 

@@ -43,6 +43,7 @@ import platform
 import statistics
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -116,7 +117,7 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-class Replay:
+class Replay(ABC):
     """Performs operations on an allocator, and knows what every handle holds.
 
     What a handle holds is the allocator's to choose: for pages anything with which a sequence can grow and pages can be
@@ -136,57 +137,57 @@ class Replay:
 
     # ------------------------------------------------------------------------------------------------- the allocator
 
+    @abstractmethod
     def reset(self) -> None:
         """The allocator is empty, as when it was made."""
-        raise NotImplementedError
 
+    @abstractmethod
     def capacity(self) -> dict[str, int]:
         """What an empty buffer gives to either end alone: `pages` and `slots`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def used(self) -> tuple[int, int]:
         """Pages and slots that are allocated now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def violations(self) -> list[str]:
         """What the allocator's own check of its accounts finds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take_pages(self, n: int) -> Any:
         """n KV pages."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take_slots(self, n: int) -> Any:
         """n slots."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take_both(self, pages: int, slots: int) -> tuple[Any, Any] | None:
         """Both, all or none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def give_pages(self, pages: Any) -> None:
         """KV pages are freed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def give_slots(self, slots: Any) -> None:
         """Slots are freed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tokens(self, pages: Any) -> int:
         """How many tokens there is room for, or are: either way no page more than that number needs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def grow_call(self, growths: list[Growth], kind: str) -> Callable[[], Any]:
         """The call by which sequences grow, "decode" or "extend"."""
-        raise NotImplementedError
 
+    @abstractmethod
     def grown(self, growths: list[Growth], result: Any) -> list[Any]:
         """What each sequence holds after it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def flush_call(self, urgent: bool) -> Callable[[], int]:
         """Compaction: how many pages moved."""
-        raise NotImplementedError
 
     def variants(self, kind: str, result: Any, nanoseconds: int) -> dict[str, int]:
         """Times of a request that was granted, by suffix of its kind; "" is the whole call."""

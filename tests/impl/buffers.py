@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from poolproof import Checkpoints, KVPages, LatentPages, Pages, StateSlots, UnifiedPool, WindowPages
+from poolproof import Checkpoints, KVPages, LatentPages, Pages, SlotPool, StateSlots, UnifiedPool, WindowPages
 from poolproof.fuzz.queued_device import QueuedDevice
 
 NAMES = "abcd"
@@ -119,7 +119,7 @@ def values(pool: UnifiedPool, name: str, ids: Any) -> list[int]:
     return [int(value) for value in found[:, 0]]
 
 
-def refused(pool: UnifiedPool, error: type[Exception], call: Callable[[], Any]) -> Any:
+def refused(pool: UnifiedPool | SlotPool, error: type[Exception], call: Callable[[], Any]) -> Any:
     """The error that the call raises; the pool must be as before and healthy."""
     before = pool.snapshot()
     with pytest.raises(error) as raised:

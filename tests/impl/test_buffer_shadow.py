@@ -106,3 +106,17 @@ def test_more_steps_than_the_spec_has_places_for_retire_the_oldest() -> None:
     with pytest.raises(pp.StepError, match="retired"):
         steps[0].publish("state", ids)
     steps[-1].publish("state", ids)
+
+
+def test_a_place_that_is_given_up_in_the_midst_of_an_operation_is_no_difference() -> None:
+    """Twelve steps that are over and not retired, and an alloc that must move pages, in a step of the pool's own."""
+    pool = make()
+    for _ in range(12):
+        step = pool.begin_step()
+        step.launched()
+        step.complete()
+    ids = pool["full"].alloc(pool.capacity("full"))
+    pool["full"].free(ids[:8])
+    assert len(pool["state"].alloc(1)) == 1
+    assert "relocate" in pool._journal.counts
+    assert pool.check() == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from buffers import refused
 
 import poolproof as pp
 from poolproof import Fault, Owner, SlotPool
@@ -25,16 +26,6 @@ def pool(request: pytest.FixtureRequest) -> SlotPool:
     pool.alloc(1, holder=2)
     pool.retire(pool.alloc(1))
     return pool
-
-
-def refused(pool: SlotPool, error: type[Exception], call: Callable[[], Any]) -> Any:
-    """The error that the call raises; the pool must be as before and healthy."""
-    before = pool.snapshot()
-    with pytest.raises(error) as raised:
-        call()
-    assert pool.snapshot() == before
-    assert pool.check() == []
-    return raised.value
 
 
 BAD_FOR_HOLDER_1 = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ from poolproof.cli.prove import live_progress
 
 if TYPE_CHECKING:
     from poolproof.fuzz.campaign import CampaignResult, Failure
-    from poolproof.fuzz.unified_campaign import UnifiedResult
+    from poolproof.fuzz.unified_campaign import Setting, UnifiedResult
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +33,11 @@ def fuzz(
     jobs: Annotated[int, typer.Option(min=1, help="Processes (unified-pool only).")] = 1,
     number: Annotated[int | None, typer.Option("--round", help="One buffer of the seed (unified-pool only).")] = None,
     keep: Annotated[str | None, typer.Option(help="Operations of --round, such as 0,4,17; all by default.")] = None,
+    device: Annotated[
+        str, typer.Option(help="Where the buffers are: host, tensor (kernels interpreted), cuda (unified-pool only).")
+    ] = "host",
+    scale: Annotated[int, typer.Option(min=1, help="Pages so many times as large (unified-pool only).")] = 1,
+    guard: Annotated[bool, typer.Option("--guard", help="Pools with guard=True (unified-pool, --scale 64).")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Drive an allocator and the spec in lockstep, and compare the whole state after every operation."""
@@ -41,13 +47,16 @@ def fuzz(
 
         seed = randbelow(1 << 32)
     if target == "unified-pool":
+        setting = setting_of(device, scale, guard)
         if number is not None:
-            passed = play_again(seed, number, kept_numbers(keep), as_json)
+            passed = play_again(seed, number, kept_numbers(keep), as_json, setting)
         else:
-            passed = fuzz_unified(seed, ops, time, jobs, as_json)
+            passed = fuzz_unified(seed, ops, time, jobs, as_json, setting)
         raise typer.Exit(0 if passed else 1)
-    if jobs != 1 or number is not None or keep is not None:
-        raise typer.BadParameter("--jobs, --round and --keep are for the target unified-pool")
+    if jobs != 1 or number is not None or keep is not None or (device, scale, guard) != ("host", 1, False):
+        raise typer.BadParameter(
+            "--jobs, --round, --keep, --device, --scale and --guard are for the target unified-pool"
+        )
     from poolproof.fuzz.campaign import run_campaign
 
     with live_progress("fuzzing") as progress:
@@ -59,12 +68,38 @@ def fuzz(
     raise typer.Exit(0 if result.passed else 1)
 
 
-def fuzz_unified(seed: int, ops: int | None, seconds: float | None, jobs: int, as_json: bool) -> bool:
+def setting_of(device: str, scale: int, guard: bool) -> Setting:
+    """Where the buffers of a campaign are. Kernels on the CPU are interpreted, which Triton is told before it loads.
+
+    Raises:
+        SettingError: no such device, or torch is not there, or sees none.
+    """
+    from importlib.util import find_spec
+
+    from poolproof.fuzz.errors import SettingError
+    from poolproof.fuzz.unified_campaign import Setting
+
+    setting = Setting(device, scale, guard)
+    if device == "host":
+        return setting
+    if find_spec("torch") is None:
+        raise SettingError(f"--device {device} needs torch, which is not installed: install poolproof[torch]")
+    if device == "tensor":
+        os.environ["TRITON_INTERPRET"] = "1"
+        return setting
+    import torch
+
+    if not torch.cuda.is_available():
+        raise SettingError("--device cuda: torch sees no CUDA device")
+    return setting
+
+
+def fuzz_unified(seed: int, ops: int | None, seconds: float | None, jobs: int, as_json: bool, setting: Setting) -> bool:
     """A campaign against the unified pool; has it passed?"""
     from poolproof.fuzz.unified_campaign import run_unified
 
     with live_progress("fuzzing") as progress:
-        result = run_unified(seed, ops, seconds, jobs, progress)
+        result = run_unified(seed, ops, seconds, jobs, progress, setting)
     if as_json:
         print_json(result.plain())
     else:
@@ -100,11 +135,11 @@ def kept_numbers(keep: str | None) -> set[int] | None:
     return kept
 
 
-def play_again(seed: int, number: int, kept: set[int] | None, as_json: bool) -> bool:
+def play_again(seed: int, number: int, kept: set[int] | None, as_json: bool, setting: Setting) -> bool:
     """One buffer of a campaign again; was nothing wrong?"""
     from poolproof.fuzz.unified_campaign import play
 
-    driver, error = play(seed, number, kept, with_trace=True)
+    driver, error = play(seed, number, kept, with_trace=True, setting=setting)
     trace = driver.shadow.history or []
     message = None if error is None else f"{type(error).__name__}: {error}"
     if as_json:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, get_args
 
 from poolproof.sub_pools import Checkpoints, Declaration, Grows, KVPages, LatentPages, Pages, StateSlots, WindowPages
@@ -72,3 +74,24 @@ def draw_layout(draw: random.Random) -> tuple[int, list[Declaration]]:
         for name, grows in zip(names, places, strict=True)
     ]
     return draw.choice(TOTALS), made
+
+
+def scaled(total: int, sub_pools: Sequence[Declaration], scale: int) -> tuple[int, list[Declaration]]:
+    """The same with pages that are so many times as large."""
+    return total * scale, [_scaled(declaration, scale) for declaration in sub_pools]
+
+
+def _scaled(declaration: Declaration, scale: int) -> Declaration:
+    if isinstance(declaration, KVPages | WindowPages):
+        wide = declaration.head_dim * scale
+        return replace(declaration, head_dim=wide, v_head_dim=(declaration.v_head_dim or declaration.head_dim) * scale)
+    if isinstance(declaration, LatentPages):
+        wide = declaration.latent_dim * scale
+        return replace(declaration, latent_dim=wide, rope_dim=declaration.rope_dim * scale)
+    if isinstance(declaration, StateSlots):
+        heads, d_v, d_k = declaration.temporal_shape
+        windows = [(channels * scale, width) for channels, width in declaration.conv_shapes]
+        return replace(declaration, temporal_shape=(heads, d_v, d_k * scale), conv_shapes=windows)
+    assert isinstance(declaration, Checkpoints | Pages)
+    assert declaration.bytes is not None
+    return replace(declaration, bytes=declaration.bytes * scale)

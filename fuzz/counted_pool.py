@@ -32,8 +32,11 @@ class MoveCounter(Immediate):
         self.own_steps = self.copies = 0
         self.pages = dict.fromkeys(names, 0)
 
-    def run(self, step: Step, work: Callable[[], None]) -> None:
+    def run(self, step: Step | None, work: Callable[[], None]) -> None:
         """See `EventSource`; the pool's own steps that read are moves."""
+        if step is None:
+            super().run(step, work)
+            return
         self.own_steps += 1
         for name, sources in step.reads.items():
             self.copies += 1

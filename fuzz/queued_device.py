@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from poolproof.steps import Step
+from poolproof.steps import HOME, Step
 
 Work = Callable[[], None]
 
@@ -24,23 +24,40 @@ class QueuedDevice:
     """
 
     is_immediate = False
+    streams = (HOME, HOME, HOME, 1, 2)
 
     def __init__(self, draw: random.Random) -> None:
         self._draw = draw
         self._queues: dict[Any, deque[tuple[str, Any]]] = {}
         self._done: set[int] = set()
+        self._told = 0
 
     def give(self, stream: Any, work: Work) -> None:
         """Work for a stream."""
         self._queues.setdefault(stream, deque()).append(("work", work))
 
-    def run(self, step: Step, work: Work) -> None:
+    def place(self, stream: Any) -> Any:
         """See `EventSource`."""
-        self.give(step.stream, work)
+        return stream
 
-    def wait(self, step: Step, other: Step) -> None:
+    def begun(self, step: Step) -> None:
+        """See `EventSource`. The pool asks for waits for steps, so that one it forgets shows; what no step is of,
+
+        such as telling a device of tables, is waited for here.
+        """
+        if step.stream is not HOME and self._told:
+            self._queues.setdefault(step.stream, deque()).append(("wait", -self._told))
+
+    def run(self, step: Step | None, work: Work) -> None:
         """See `EventSource`."""
-        self._queues.setdefault(step.stream, deque()).append(("wait", other.number))
+        self.give(HOME, work)
+        if step is None:
+            self._told += 1
+            self._queues[HOME].append(("event", -self._told))
+
+    def wait(self, stream: Any, other: Step) -> None:
+        """See `EventSource`."""
+        self._queues.setdefault(stream, deque()).append(("wait", other.number))
 
     def launched(self, step: Step) -> None:
         """See `EventSource`."""
@@ -51,6 +68,16 @@ class QueuedDevice:
         while step.number not in self._done:
             if not self._advance(step.stream):
                 self.pass_time(1)
+
+    def mark(self) -> None:
+        """See `EventSource`: leases are given when what they are of is over."""
+
+    def join(self) -> None:
+        """See `EventSource`: whoever looks at bytes at once has drained the device."""
+
+    def is_capturing(self) -> bool:
+        """See `EventSource`."""
+        return False
 
     def pass_time(self, most: int) -> None:
         """Some streams get on, by so many pieces of work at most."""

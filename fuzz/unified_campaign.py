@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from time import perf_counter
 from typing import Any, Final
 
 from poolproof.errors import LayoutError
-from poolproof.fuzz.buffer_layouts import draw_layout
+from poolproof.fuzz.buffer_layouts import draw_layout, scaled
+from poolproof.fuzz.devices import device_of
 from poolproof.fuzz.errors import SettingError
 from poolproof.fuzz.schedule_guards import guards_in_all
 from poolproof.fuzz.unified_canaries import CANARIES
@@ -23,10 +25,44 @@ TARGET: Final = "unified-pool"
 LENGTH: Final = 250
 """Operations on one buffer."""
 
+GUARDED_SCALE: Final = 64
 DEFAULT_OPS: Final = 20_000
 CANARY_ROUNDS: Final = 400
 _BATCH: Final = 8
 """Buffers that a process takes at a time."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where buffers are, and how large.
+
+    Attributes:
+        device: "host", "tensor" or "cuda", see `poolproof.fuzz.devices`.
+        scale: pages are so many times as large as those of a few bytes.
+        guard: pools are made with `guard=True`, which must find nothing.
+    """
+
+    device: str = "host"
+    scale: int = 1
+    guard: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises SettingError where there is no such device, or the scale is not positive."""
+        device_of(self.device)
+        if self.scale < 1:
+            raise SettingError(f"a scale of {self.scale}; it must be 1 or more")
+        if self.guard and self.scale < GUARDED_SCALE:
+            raise SettingError(f"a guard needs pages larger than its red zones: a scale of {GUARDED_SCALE} or more")
+
+    @property
+    def options(self) -> list[str]:
+        """As the command line has it; nothing where all is as by default."""
+        given = ["--device", self.device] if self.device != "host" else []
+        given += ["--scale", str(self.scale)] if self.scale != 1 else []
+        return given + ["--guard"] * self.guard
+
+
+SMALL: Final = Setting()
 
 
 @dataclass
@@ -97,6 +133,7 @@ class UnifiedResult:
     tally: Tally
     found: Found | None
     canary: tuple[str, int]
+    setting: Setting = SMALL
 
     @property
     def passed(self) -> bool:
@@ -106,7 +143,8 @@ class UnifiedResult:
     @property
     def reproduce(self) -> str:
         """The command that does the same again."""
-        return shlex.join(["poolproof", "fuzz", TARGET, "--seed", str(self.seed), "--ops", str(self.tally.operations)])
+        budget = ["--seed", str(self.seed), "--ops", str(self.tally.operations)]
+        return shlex.join(["poolproof", "fuzz", TARGET, *self.setting.options, *budget])
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
@@ -114,6 +152,9 @@ class UnifiedResult:
         return {
             "target": TARGET,
             "seed": self.seed,
+            "device": self.setting.device,
+            "scale": self.setting.scale,
+            "guard": self.setting.guard,
             "passed": self.passed,
             "seconds": round(self.seconds, 3),
             "operations": tally.operations,
@@ -135,13 +176,15 @@ def play(
     kept: Collection[int] | None = None,
     make: Callable[..., UnifiedPool] = UnifiedPool,
     with_trace: bool = False,
+    setting: Setting = SMALL,
 ) -> tuple[UnifiedDriver, Exception | None]:
     """One buffer of a seed: the driver afterwards, and what was wrong."""
     name, attempt = f"{seed}/{number}", 0
     while True:
         total, sub_pools = draw_layout(random.Random(f"{name}/{attempt}"))
         try:
-            driver = UnifiedDriver(name, total, sub_pools, make)
+            size = scaled(total, sub_pools, setting.scale)
+            driver = UnifiedDriver(name, *size, make, device_of(setting.device), setting.guard)
             break
         except LayoutError:
             attempt += 1
@@ -153,11 +196,13 @@ def play(
     return driver, None
 
 
-def play_rounds(seed: int, numbers: Collection[int], make: Callable[..., UnifiedPool] = UnifiedPool) -> Tally:
+def play_rounds(
+    seed: int, numbers: Collection[int], make: Callable[..., UnifiedPool] = UnifiedPool, setting: Setting = SMALL
+) -> Tally:
     """Some buffers of a seed, one after the other, up to the first failure."""
     tally = Tally()
     for number in numbers:
-        driver, error = play(seed, number, make=make)
+        driver, error = play(seed, number, make=make, setting=setting)
         failure = None if error is None else (number, driver.at, f"{type(error).__name__}: {error}")
         refusals = Counter({f"{action}: {guard}": n for (action, guard), n in driver.refusals.items()})
         tally.add(
@@ -176,7 +221,9 @@ def play_rounds(seed: int, numbers: Collection[int], make: Callable[..., Unified
     return tally
 
 
-def shrink(seed: int, number: int, last: int, make: Callable[..., UnifiedPool] = UnifiedPool) -> Found:
+def shrink(
+    seed: int, number: int, last: int, make: Callable[..., UnifiedPool] = UnifiedPool, setting: Setting = SMALL
+) -> Found:
     """Leave operations out as long as the buffer still shows a failure: larger parts first, then one by one."""
     kept = list(range(last + 1))
     size = max(len(kept) // 2, 1)
@@ -184,24 +231,27 @@ def shrink(seed: int, number: int, last: int, make: Callable[..., UnifiedPool] =
         start = 0
         while start < len(kept):
             shorter = kept[:start] + kept[start + size :]
-            if shorter and play(seed, number, shorter, make)[1] is not None:
+            if shorter and play(seed, number, shorter, make, setting=setting)[1] is not None:
                 kept = shorter
             else:
                 start += size
         size //= 2
-    driver, error = play(seed, number, kept, make, with_trace=True)
+    driver, error = play(seed, number, kept, make, True, setting)
     numbers = ",".join(map(str, kept))
-    again = ["poolproof", "fuzz", TARGET, "--seed", str(seed), "--round", str(number), "--keep", numbers]
+    again = ["poolproof", "fuzz", TARGET, *setting.options, "--seed", str(seed)]
+    again += ["--round", str(number), "--keep", numbers]
     message = f"{type(error).__name__}: {error}"
     return Found(number, tuple(kept), message, tuple(driver.shadow.history or ()), shlex.join(again))
 
 
-def look_for_canary(seed: int, make: Callable[..., UnifiedPool] | None = None) -> tuple[str, int]:
+def look_for_canary(
+    seed: int, make: Callable[..., UnifiedPool] | None = None, setting: Setting = SMALL
+) -> tuple[str, int]:
     """Fuzz a pool that is broken on purpose: its name, and after how many operations it was found; 0 for never."""
     broken = make or CANARIES[seed % len(CANARIES)]
     checked = 0
     for number in range(CANARY_ROUNDS):
-        tally = play_rounds(seed, [number], broken)
+        tally = play_rounds(seed, [number], broken, setting)
         checked += tally.operations
         if tally.failure is not None:
             return getattr(broken, "__name__", "?"), checked + 1
@@ -214,6 +264,7 @@ def run_unified(
     seconds: float | None = None,
     jobs: int = 1,
     progress: Callable[[str, int, int], None] | None = None,
+    setting: Setting = SMALL,
 ) -> UnifiedResult:
     """Fuzz the unified pool until it fails or the budget is spent.
 
@@ -223,6 +274,7 @@ def run_unified(
         seconds: time to spend instead.
         jobs: processes.
         progress: called now and then.
+        setting: where the buffers are, and how large.
 
     Raises:
         SettingError: both budgets are given, or one that is not positive.
@@ -240,30 +292,31 @@ def run_unified(
         show(TARGET, int(spent), int(budget))
         return tally.failure is not None or spent >= budget
 
-    tally = _alone(seed, is_over) if jobs == 1 else _together(seed, jobs, is_over)
+    tally = _alone(seed, is_over, setting) if jobs == 1 else _together(seed, jobs, is_over, setting)
     elapsed = perf_counter() - started
     found = None
     if tally.failure is not None:
         show("shrinking", 0, 1)
-        found = shrink(seed, *tally.failure[:2])
-    return UnifiedResult(seed, elapsed, tally, found, look_for_canary(seed))
+        found = shrink(seed, *tally.failure[:2], setting=setting)
+    return UnifiedResult(seed, elapsed, tally, found, look_for_canary(seed, setting=setting), setting)
 
 
-def _alone(seed: int, is_over: Callable[[Tally], bool]) -> Tally:
+def _alone(seed: int, is_over: Callable[[Tally], bool], setting: Setting) -> Tally:
     tally = Tally()
     while not is_over(tally):
-        tally.add(play_rounds(seed, [tally.rounds]))
+        tally.add(play_rounds(seed, [tally.rounds], setting=setting))
     return tally
 
 
-def _together(seed: int, jobs: int, is_over: Callable[[Tally], bool]) -> Tally:
+def _together(seed: int, jobs: int, is_over: Callable[[Tally], bool], setting: Setting) -> Tally:
     """Each process takes the next few buffers."""
     tally, given = Tally(), 0
-    with ProcessPoolExecutor(jobs) as workers:
+    context = get_context("spawn" if setting.device == "cuda" else None)  # a device is not shared by a fork
+    with ProcessPoolExecutor(jobs, context) as workers:
         running: set[Future[Tally]] = set()
         while not is_over(tally):
             while len(running) < 2 * jobs:
-                running.add(workers.submit(play_rounds, seed, range(given, given + _BATCH)))
+                running.add(workers.submit(play_rounds, seed, range(given, given + _BATCH), setting=setting))
                 given += _BATCH
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for one in done:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolproof import chain
-from poolproof.page_table import PageTable, Range
+from poolproof.page_table import NOTHING, PageTable, Range
 from poolproof.steps import Step
 from poolproof.unified_pool import UnifiedPool
 
@@ -28,7 +28,9 @@ class LeavesOldBytes(UnifiedPool):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._bytes.zero = lambda page_bytes, pages: None  # type: ignore[method-assign]
+        refresh = self._bytes.refresh
+        none = [NOTHING] * len(self._tables)
+        self._bytes.refresh = lambda zeros, changes: refresh(none, changes)  # type: ignore[method-assign]
 
 
 class CopiesInAnotherOrder(UnifiedPool):
@@ -103,12 +105,12 @@ class KeepsHolds(UnifiedPool):
 class ZeroesWhatHasMovedOn(UnifiedPool):
     """A queued zeroing is done whatever has become of the page since."""
 
-    def _zero_queued(self) -> None:
+    def _refresh(self, with_tables: bool = True) -> None:
         for table in self._tables:
             if table._queue:
                 table.to_zero[np.concatenate(table._queue)] = True
                 table.waiting = 1
-        super()._zero_queued()
+        super()._refresh(with_tables)
 
 
 class FreesInGroupsAtOnce(UnifiedPool):

@@ -17,22 +17,20 @@ from numpy.typing import NDArray
 
 from poolproof.buffer_shadow import BufferShadow
 from poolproof.errors import GroupError, SpecViolation
-from poolproof.fuzz.queued_device import QueuedDevice
+from poolproof.fuzz.devices import HOST, Device
+from poolproof.fuzz.memory import ZEROS, WrongBytes
 from poolproof.fuzz.schedule_guards import guard_of
 from poolproof.holds import FreeGroup, Gate, Lease
 from poolproof.page_errors import BufferExhausted, GateError, InvalidPages, LeaseError, PoolBusy, StepError
 from poolproof.spec import schedule as spec
 from poolproof.spec.language import Refused, item_of
-from poolproof.steps import HOME, Phase, Step
+from poolproof.steps import Phase, Step
 from poolproof.sub_pools import Declaration
 from poolproof.unified_pool import UnifiedPool
 
-STREAMS: Final = (HOME, HOME, HOME, 1, 2)
 STEPS: Final = 12
 LEASES: Final = 4
-ZEROS: Final = 0
 UNKNOWN: Final = -1
-POISON: Final = 0xFF
 
 _WEIGHTS: Final = {
     "alloc": 16,
@@ -58,17 +56,6 @@ _WEIGHTS: Final = {
 }
 
 
-class WrongBytes(AssertionError):
-    """A page does not hold what its owner wrote last."""
-
-
-def pattern(stamp: int, size: int) -> NDArray[np.uint8]:
-    """The bytes that a write leaves; zeros for the stamp ZEROS."""
-    if stamp == ZEROS:
-        return np.zeros(size, np.uint8)
-    return ((stamp * 37 + np.arange(size) * 11) % 250 + 1).astype(np.uint8)
-
-
 class UnifiedDriver:
     """One pool and its use.
 
@@ -78,6 +65,8 @@ class UnifiedDriver:
         total: bytes of the buffer.
         sub_pools: its declarations.
         make: makes the pool.
+        device: where its bytes are.
+        guard: whether the pool has a guard.
 
     Attributes:
         checked: operations done or refused, and compared.
@@ -86,16 +75,18 @@ class UnifiedDriver:
     """
 
     def __init__(
-        self, seed: str, total: int, sub_pools: list[Declaration], make: Callable[..., UnifiedPool] = UnifiedPool
+        self,
+        seed: str,
+        total: int,
+        sub_pools: list[Declaration],
+        make: Callable[..., UnifiedPool] = UnifiedPool,
+        device: Device = HOST,
+        guard: bool = False,
     ) -> None:
         self.seed, self.draw = seed, random.Random(seed)
-        self.device = QueuedDevice(self.draw)
-        self.pool = make(total, sub_pools, events=self.device)
+        self.device, self.pool, self.memory = device.open(self.draw, total, sub_pools, make, guard)
         self.shadow = BufferShadow(self.pool, steps=STEPS, leases=LEASES)
         self.pool._follow(self.shadow)
-        assert self.pool._bytes.array is not None
-        self.bytes = self.pool._bytes.array
-        self.bytes[self.pool.sink_bytes :] = POISON
         self.names = [layout.name for layout in self.pool.layouts]
         self.held: dict[str, dict[int, int]] = {name: {} for name in self.names}
         self.steps: list[tuple[Step, list[Callable[[], None]]]] = []
@@ -107,7 +98,6 @@ class UnifiedDriver:
         self.checked = self.stamp = self.at = 0
         self.counts: Counter[str] = Counter()
         self.refusals: Counter[tuple[str, str]] = Counter()
-        self._wrong: list[str] = []
 
     def run(self, operations: int, kept: Collection[int] | None = None) -> None:
         """So many operations, or those of them whose numbers are kept.
@@ -135,6 +125,7 @@ class UnifiedDriver:
     def check_everything(self) -> None:
         """Every page that must hold something does, once the device has done all it was given; the pool is healthy."""
         self.device.drain()
+        self.memory.settle()
         open_writes = {
             (name, page) for step, _ in self.steps for name, pages in step.writes.items() for page in pages.tolist()
         }
@@ -143,21 +134,17 @@ class UnifiedDriver:
                 page = int(self.pool[name].physical(v)[0])
                 table = self.pool._at(name)
                 if stamp != UNKNOWN and not table.to_zero[page] and (name, page) not in open_writes:
-                    self._expect(name, page, stamp, f"id {v} of {name}")
+                    self.memory.expect(name, page, stamp, f"id {v} of {name}")
+        self.memory.settle()
         self._raise_wrong()
         found = self.pool.check()
         if found:
             raise SpecViolation("check", "health", (), [str(one) for one in found], "healthy")
 
-    def _expect(self, name: str, page: int, stamp: int, what: str) -> None:
-        size = self.pool[name].layout.page_bytes
-        found = self.bytes[page * size : (page + 1) * size]
-        if not np.array_equal(found, pattern(stamp, size)):
-            self._wrong.append(f"{what}: page {page} holds {found.tolist()}, not {pattern(stamp, size).tolist()}")
-
     def _raise_wrong(self) -> None:
-        if self._wrong:
-            raise WrongBytes("; ".join(self._wrong[:4]))
+        wrong = self.memory.wrong()
+        if wrong:
+            raise WrongBytes("; ".join(wrong[:4]))
 
     def _settle(self) -> None:
         """What is wrong ends the run; where many steps are in flight, all end."""
@@ -330,7 +317,7 @@ class UnifiedDriver:
     # ----------------------------------------------------------------------------------------------------------- steps
 
     def _begin(self) -> str:
-        stream = self.draw.choice(STREAMS)
+        stream = self.draw.choice(self.device.streams)
         read = {name: self._some(name) for name in self.names if self.draw.random() < 0.5}
         written = {name: self._some(name) for name in self.names if self.draw.random() < 0.5}
         read = {name: [v for v in ids if self.held[name][v] != UNKNOWN] for name, ids in read.items()}
@@ -342,6 +329,8 @@ class UnifiedDriver:
             self.shadow.compare("a refused begin_step")
             return "refused"
         kernels = [self._reader(step, name, v, stamp, at) for at, (name, v, stamp) in self._numbered(expected)]
+        for given, pages in ((read, step.reads), (written, step.writes)):
+            kernels += [self._translator(step, name, ids, pages[name].tolist()) for name, ids in given.items() if ids]
         for name, ids in written.items():
             for v, page in zip(ids, step.writes[name].tolist(), strict=True):
                 self.stamp += 1
@@ -362,15 +351,13 @@ class UnifiedDriver:
 
     def _reader(self, step: Step, name: str, v: int, stamp: int, at: int) -> Callable[[], None]:
         page = int(step.reads[name][at])
-        return lambda: self._expect(name, page, stamp, f"{step!r} reads id {v} of {name}")
+        return lambda: self.memory.expect(name, page, stamp, f"{step!r} reads id {v} of {name}")
 
     def _writer(self, name: str, page: int, stamp: int) -> Callable[[], None]:
-        size = self.pool[name].layout.page_bytes
+        return lambda: self.memory.write(name, page, stamp)
 
-        def write() -> None:
-            self.bytes[page * size : (page + 1) * size] = pattern(stamp, size)
-
-        return write
+    def _translator(self, step: Step, name: str, ids: list[int], pages: list[int]) -> Callable[[], None]:
+        return lambda: self.memory.expect_table(name, ids, pages, f"{step!r}")
 
     def _launch_one(self, step: Step, kernels: list[Callable[[], None]]) -> None:
         for kernel in kernels:
@@ -457,7 +444,8 @@ class UnifiedDriver:
         writing = {page for step, _ in self.steps for page in step.writes.get(lease.name, np.empty(0)).tolist()}
         for page, stamp in kept.items():
             if stamp != UNKNOWN and page not in writing:
-                self._expect(lease.name, page, stamp, f"{lease!r}")
+                self.memory.expect(lease.name, page, stamp, f"{lease!r}")
+        self.memory.settle()
         lease.release()
         if not self._refused(lease.release, LeaseError):
             self._fail("release")

@@ -8,6 +8,7 @@ ghosts, what every byte holds, are left out here; the fuzzer looks at the bytes 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import gcd
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from poolproof.errors import SpecViolation
@@ -273,8 +274,14 @@ def _short(value: Any) -> str:
 
 
 def _initial(pool: UnifiedPool, steps: int, leases: int) -> spec.Schedule:
-    """The spec's state for the layouts of a pool."""
-    sizes, total = [layout.page_bytes for layout in pool.layouts], pool.total_bytes
+    """The spec's state for the layouts of a pool.
+
+    Bytes are counted in units of which every page is a whole number, without the rest at the end: no page begins or
+    ends inside a unit, so that all comparisons come out alike, and the state is no larger than its tables.
+    """
+    unit = gcd(*(layout.page_bytes for layout in pool.layouts))
+    sizes, total = [layout.page_bytes // unit for layout in pool.layouts], pool.total_bytes // unit
+    sink = pool.sink_bytes // unit
     tables = pool._tables
     buffer = {
         "sub_pools": len(tables),
@@ -285,8 +292,8 @@ def _initial(pool: UnifiedPool, steps: int, leases: int) -> spec.Schedule:
         "ids": [table.ids for table in tables],
         "id_owner": pool._owners,
         "zeroed": [layout.zeroed for layout in pool.layouts],
-        "sink_bytes": pool.sink_bytes,
-        "bottom": ceil_div(pool.sink_bytes, sizes[0]),
+        "sink_bytes": sink,
+        "bottom": ceil_div(sink, sizes[0]),
         "top": total // sizes[-1],
     }
     return spec.SPEC.initial(buffer=buffer, steps=steps, leases=leases).without_ghosts()

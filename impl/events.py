@@ -8,7 +8,7 @@ another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from poolproof.steps import Step
@@ -18,22 +18,42 @@ class EventSource(Protocol):
     """Streams and events.
 
     Attributes:
-        is_immediate: work is over when `run` returns.
+        is_immediate: work of the pool's own counts as over when `run` returns: because it is, or because whoever could
+            tell comes behind it.
     """
 
     is_immediate: bool
 
-    def run(self, step: Step, work: Callable[[], None]) -> None:
-        """Do the pool's own work of a step, on the home stream, behind all that is on it."""
+    def place(self, stream: Any) -> Any:
+        """A stream as steps keep it, None for home.
 
-    def wait(self, step: Step, other: Step) -> None:
-        """What the step's stream is given from now on starts after the other step, which is launched, is over."""
+        Raises:
+            TypeError, ValueError: it is no stream of this source.
+        """
+
+    def begun(self, step: Step) -> None:
+        """A step begins: what its stream is given from now on starts after all that is on the home stream."""
+
+    def run(self, step: Step | None, work: Callable[[], None]) -> None:
+        """Do the pool's own work, on the home stream, behind all that is on it: of a step, or what no step is of."""
+
+    def wait(self, stream: Any, other: Step) -> None:
+        """What the stream is given from now on starts after the other step, which is launched, is over."""
 
     def launched(self, step: Step) -> None:
         """The step's work is on its stream: note the place, for others to wait for."""
 
     def completed(self, step: Step) -> None:
-        """The caller knows the step to be over."""
+        """The step is over as far as the pool is concerned: whatever it starts from now on comes behind it."""
+
+    def mark(self) -> Any:
+        """An event behind all that is on the home stream, for others to wait for; None where nothing need wait."""
+
+    def join(self) -> None:
+        """The current stream comes behind all that is on the home stream."""
+
+    def is_capturing(self) -> bool:
+        """Is the current stream being recorded into a graph, so that nothing but what is asked for may be given it?"""
 
 
 class Immediate:
@@ -41,11 +61,18 @@ class Immediate:
 
     is_immediate = True
 
-    def run(self, step: Step, work: Callable[[], None]) -> None:
+    def place(self, stream: Any) -> Any:
+        """See `EventSource`: any value."""
+        return stream
+
+    def begun(self, step: Step) -> None:
+        """See `EventSource`: nothing to do."""
+
+    def run(self, step: Step | None, work: Callable[[], None]) -> None:
         """See `EventSource`."""
         work()
 
-    def wait(self, step: Step, other: Step) -> None:
+    def wait(self, stream: Any, other: Step) -> None:
         """See `EventSource`: nothing to do, since whatever was launched is over."""
 
     def launched(self, step: Step) -> None:
@@ -53,3 +80,17 @@ class Immediate:
 
     def completed(self, step: Step) -> None:
         """See `EventSource`: nothing to note."""
+
+    def mark(self) -> None:
+        """See `EventSource`: nothing need wait."""
+
+    def join(self) -> None:
+        """See `EventSource`: nothing need wait."""
+
+    def is_capturing(self) -> bool:
+        """See `EventSource`: there are no graphs."""
+        return False
+
+
+METHODS = ("place", "begun", "run", "wait", "launched", "completed", "mark", "join", "is_capturing")
+"""What an event source must have."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from poolproof.page_table import Pages, range_of
 from poolproof.scoped import Scoped
@@ -30,12 +30,14 @@ class Lease(Scoped, Handle):
             meanwhile. Page i is bytes [i * page_bytes, (i + 1) * page_bytes) of the buffer.
         why: as given, for messages.
         range: between which numbers the pages lie.
+        ready: on a CUDA device, an event: what addresses the pages, and is no step of the pool, waits for it first.
+            None on a host.
     """
 
-    __slots__ = ("_pool", "is_held", "name", "physical", "range", "why")
+    __slots__ = ("_pool", "is_held", "name", "physical", "range", "ready", "why")
 
-    def __init__(self, pool: UnifiedPool, name: str, physical: Pages, why: str) -> None:
-        self._pool, self.name, self.physical, self.why = pool, name, physical, why
+    def __init__(self, pool: UnifiedPool, name: str, physical: Pages, why: str, ready: Any = None) -> None:
+        self._pool, self.name, self.physical, self.why, self.ready = pool, name, physical, why, ready
         self.is_held = True
         self.range = range_of(physical)
 

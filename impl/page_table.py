@@ -75,6 +75,9 @@ class PageTable:
         kept: the sum of `hold`.
         to_zero: [pages], those that were handed out and wait to be zeroed; `waiting` is how many.
         bound: ids that lead to a page.
+        changed: ids that lead elsewhere than a device was told; None where there is no device to tell.
+        touched: pages that changed hands since a guard was told; None where there is none.
+        is_wiped: all entries have been wiped since, before those changes.
     """
 
     __slots__ = (
@@ -83,6 +86,7 @@ class PageTable:
         "_queue",
         "born",
         "bound",
+        "changed",
         "first",
         "flags",
         "hold",
@@ -91,6 +95,7 @@ class PageTable:
         "index",
         "is_down",
         "is_up",
+        "is_wiped",
         "journal",
         "kept",
         "last",
@@ -99,6 +104,7 @@ class PageTable:
         "physical",
         "start",
         "to_zero",
+        "touched",
         "virtual",
         "waiting",
         "zeroed",
@@ -129,6 +135,9 @@ class PageTable:
         self.to_zero = np.zeros(pages, np.bool_)
         self.holes, self.pending = PageList(pages), PageList(pages)
         self._free_ids = np.arange(1, ids)
+        self.changed: list[Pages] | None = None
+        self.touched: list[Pages] | None = None
+        self.is_wiped = False
         self.reset()
 
     def reset(self) -> None:
@@ -198,12 +207,22 @@ class PageTable:
         self.virtual[pages] = ids
         self.born[ids] = now
         self.bound += len(ids)
+        self._tell(ids)
+        if self.touched is not None:
+            self.touched.append(pages)
         if self.zeroed:
             self.to_zero[pages] = True
             self._queue.append(pages)
             self.waiting += len(pages)
             if len(self._queue) > _QUEUED:
                 self._queue = [self._waiting()]
+
+    def _tell(self, ids: Pages) -> None:
+        """These ids lead elsewhere; the array may be the caller's, who may write to it."""
+        if self.changed is not None:
+            self.changed.append(ids.copy())
+            if len(self.changed) > _QUEUED:
+                self.changed = [distinct(np.concatenate(self.changed))]
 
     def pop_ids(self, n: int) -> None:
         """The next n ids are taken."""
@@ -221,6 +240,7 @@ class PageTable:
         self.virtual[pages] = NO_ID
         self.flags[ids] = 0
         self.bound -= len(ids)
+        self._tell(ids)
         if self.waiting:
             self.waiting -= int(np.count_nonzero(self.to_zero[pages]))
             self.to_zero[pages] = False
@@ -253,6 +273,8 @@ class PageTable:
         if not n:
             return
         self._note("take_back", pages)
+        if self.touched is not None:
+            self.touched.append(pages.copy())
         listed = pages.tolist() if n <= FEW else [0, n]
         low, high = min(listed), max(listed)
         if high - low >= n:
@@ -338,9 +360,12 @@ class PageTable:
         self.virtual[sources] = NO_ID
         self.virtual[holes] = ids
         self.physical[ids] = holes
+        self._tell(ids)
         if self.journal is not None:
             self.journal("relocate", step, self.index, ids, holes)
         self.holes.add(sources)
+        if self.touched is not None:
+            self.touched.append(sources)
         self._note("take_back", sources)
         return ids
 
@@ -368,5 +393,7 @@ class PageTable:
         self.to_zero[:] = False
         self.holes.clear()
         self.pending.clear()
+        if self.changed is not None:
+            self.changed, self.is_wiped = [], True
         self._free_ids = np.arange(1, self.ids)
         self.reset()

@@ -16,17 +16,19 @@ from poolproof.arguments import as_count
 from poolproof.chain import Span
 from poolproof.compaction import Compaction, Move
 from poolproof.errors import LayoutError, WrongThread
-from poolproof.events import EventSource, Immediate
+from poolproof.events import METHODS, EventSource, Immediate
+from poolproof.guard_layout import Zone, guarded
 from poolproof.holds import FreeGroup, Gate, Lease
-from poolproof.page_bytes import PageBytes
+from poolproof.page_bytes import NO_CHANGES, HostBytes, PageBytes
 from poolproof.page_errors import PoolBroken
-from poolproof.page_table import Pages, PageTable
+from poolproof.page_table import NOTHING, Pages, PageTable
 from poolproof.spec.arithmetic import ceil_div
 from poolproof.steps import HOME, Flight, Phase, Step
 from poolproof.sub_pool import SubPool
 from poolproof.sub_pools import Declaration, Resolved, resolve
 
 if TYPE_CHECKING:
+    from poolproof.guard import Guard
     from poolproof.unified_pool import UnifiedPool
 
 _NO_THREAD: Final = 0
@@ -44,18 +46,20 @@ class PoolState:
         device: str = "cpu",
         events: EventSource | None = None,
         shadow: bool = False,
+        guard: bool = False,
     ) -> None:
-        self.layouts: tuple[Resolved, ...] = resolve(tuple(sub_pools))
+        layouts = resolve(tuple(sub_pools))
+        zones = [guarded(layout) for layout in layouts] if guard else []
+        self.layouts: tuple[Resolved, ...] = tuple(layout for layout, _ in zones) if guard else layouts
         self.total_bytes = as_count("total_bytes", total_bytes)
         self.sink_bytes = max(layout.page_bytes for layout in self.layouts)
         check_size(self.layouts, self.total_bytes)
         check_tables(self.layouts, self.total_bytes)
-        self._bytes = PageBytes(self.total_bytes, self.sink_bytes, device, max(layout.align for layout in self.layouts))
-        if events is not None and not all(hasattr(events, name) for name in ("run", "wait", "launched", "completed")):
-            raise TypeError(f"events is {events!r}, which has not the methods of an EventSource")
-        self._events: EventSource = Immediate() if events is None else events
+        self._events = _events(device, events)
         self._journal: Any = None
         self._tables = [self._table(k) for k in range(len(self.layouts))]
+        self._bytes = self._open_bytes(str(device), max(layout.align for layout in self.layouts))
+        self._guard = self._open_guard([zone for _, zone in zones]) if guard else None
         self._places = {layout.name: k for k, layout in enumerate(self.layouts)}
         owners = [k if layout.ids_of is None else self._places[layout.ids_of] for k, layout in enumerate(self.layouts)]
         self._owners = owners
@@ -96,6 +100,29 @@ class PoolState:
             start=start,
             zeroed=layout.zeroed,
         )
+
+    def _open_bytes(self, device: str, align: int) -> PageBytes:
+        """The buffer on its device."""
+        if not device.startswith("cuda"):
+            sizes = [layout.page_bytes for layout in self.layouts]
+            return HostBytes(self.total_bytes, sizes, self.sink_bytes, device, align)
+        return self._open_tensor(device, align)
+
+    def _open_tensor(self, device: str, align: int) -> PageBytes:
+        """The buffer as a torch tensor."""
+        from poolproof.device_bytes import DeviceBytes
+
+        home = getattr(self._events, "home", None)
+        return DeviceBytes(self.total_bytes, self._tables, self.sink_bytes, device, align, home)
+
+    def _open_guard(self, zones: list[Zone]) -> Guard:
+        """Red zones, poison and tags; the pool's buffer has bytes."""
+        if self._bytes.device == "meta":
+            raise LayoutError("guard=True on 'meta', which has no bytes to look at; leave it out")
+        from poolproof.guard import Guard
+
+        names = [layout.name for layout in self.layouts]
+        return Guard(self._bytes.tensor, self._tables, zones, names, self.sink_bytes)
 
     def _follow(self, journal: Any) -> None:
         """Tell somebody of every change from now on."""
@@ -166,7 +193,7 @@ class PoolState:
         self._note("begin", step)
         return step
 
-    def _run(self, step: Step, work: Callable[[], None]) -> None:
+    def _run(self, step: Step | None, work: Callable[[], None]) -> None:
         """Do work of the pool's own. The tables say already that it is done, so that nothing can be taken back."""
         try:
             self._events.run(step, work)
@@ -203,9 +230,11 @@ class PoolState:
 
     def _move(self, table: PageTable, sources: Pages, holes: Pages) -> None:
         """Copy bound pages into holes, in a step of the pool's own; the sources become holes."""
-        self._zero_queued()
+        self._refresh(with_tables=False)
         step, size = self._own_step(), table.page_bytes
         name, sources, holes = self.layouts[table.index].name, unwritable(sources), unwritable(holes)
+        if self._guard is not None:
+            self._guard.moved(table.index, sources, holes)
         ids = table.relocate(step, sources, holes)
         step.reads, step.writes = {name: sources}, {name: holes}
         self._run(step, lambda: self._bytes.copy(size, sources, holes))
@@ -218,24 +247,43 @@ class PoolState:
         """Do pages wait to be zeroed?"""
         return any(table.waiting for table in self._tables)
 
-    def _zero_queued(self) -> None:
-        """Zero what was handed out since the last time, in a step of the pool's own."""
+    def _refresh(self, with_tables: bool = True) -> None:
+        """Zero what was handed out since the last time, in a step of the pool's own, and tell a device of the tables.
+
+        While a step at home is open, nothing may be due: its work would find what came about after it began.
+        """
+        due = None if self._guard is None else self._guard.due(self._flight.open_home_step is not None)
+        if due is not None:
+            self._run(None, due[0])
+        self._refresh_bytes(with_tables)
+        if due is not None:
+            self._run(None, due[1])
+
+    def _refresh_bytes(self, with_tables: bool) -> None:
+        changes = self._bytes.take_changes() if with_tables else NO_CHANGES
         if not self._has_queue():
+            if len(changes.places) or changes.wiped:
+                self._run(None, lambda: self._bytes.refresh([NOTHING] * len(self._tables), changes))
             return
-        step, writes = self._own_step(), {}
-        for table in self._tables:
-            pages = table.zero_queue(step)
-            if len(pages):
-                writes[self.layouts[table.index].name] = pages
-        step.writes = writes
-        sizes = {name: self._at(name).page_bytes for name in writes}
-
-        def zero() -> None:
-            for name, pages in writes.items():
-                self._bytes.zero(sizes[name], pages)
-
-        self._run(step, zero)
+        step = self._own_step()
+        zeros = [unwritable(table.zero_queue(step)) for table in self._tables]
+        named = zip(self.layouts, zeros, strict=True)
+        step.writes = {layout.name: pages for layout, pages in named if len(pages)}
+        self._run(step, lambda: self._bytes.refresh(zeros, changes))
         self._launch_own(step)
+
+
+def _events(device: Any, events: EventSource | None) -> EventSource:
+    """Streams and events of a device, unless others are given."""
+    if events is not None:
+        if not all(hasattr(events, name) for name in METHODS):
+            raise TypeError(f"events is {events!r}, which has not the methods of an EventSource: {', '.join(METHODS)}")
+        return events
+    if not str(device).startswith("cuda"):
+        return Immediate()
+    from poolproof.cuda_streams import CudaStreams
+
+    return CudaStreams(device)
 
 
 def unwritable(pages: Pages) -> Pages:

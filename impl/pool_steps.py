@@ -70,23 +70,26 @@ class PoolSteps(PoolPages):
         if any(not isinstance(step, Step) or step._pool is not self for step in after):
             raise StepError(f"begin_step: after = {list(after)!r} are not all steps of this pool. Nothing was changed.")
         _check_stream(stream)
+        stream = self._events.place(stream)
         read = {name: self._step_ids("reads", name, ids) for name, ids in _by_name("reads", reads).items()}
         written = {name: self._step_ids("writes", name, ids) for name, ids in _by_name("writes", writes).items()}
         for name, ids in read.items():
             self._check_filled(name, ids)
-        if self._has_queue():
-            self._check_no_open_step("zero pages that were handed out")
+        if self._has_queue() or self._bytes.is_behind():
+            self._check_no_open_step("zero pages that were handed out, nor tell the device where pages are")
         waits = self._to_wait_for(stream, read, written, after)
-        self._zero_queued()
+        self._wait_for_readers_of_tables()
+        self._refresh()
         if stream is not HOME:
             waits |= {step for step in self._flight if step.is_home}
         return self._begin(stream, read, written, waits)
 
     def _begin(self, stream: Any, read: dict[str, Pages], written: dict[str, Pages], waits: set[Step]) -> Step:
         step = Step(cast("UnifiedPool", self), self._begun, stream, self._time + 1)
+        self._events.begun(step)
         ordered = sorted(waits, key=lambda other: other.number)
         for other in ordered:  # before anything changes: a device may fail here
-            self._events.wait(step, other)
+            self._events.wait(stream, other)
         self._time += 1
         self._begun += 1
         self._flight.steps.append(step)
@@ -94,6 +97,8 @@ class PoolSteps(PoolPages):
         for other in ordered:
             step.waits.add(other)
             self._note("wait_for", step, other)
+        if not step.is_home:
+            step.ids = [(name, ids) for given in (read, written) for name, ids in given.items()]
         step.reads = {name: unwritable(self._at(name).physical[ids]) for name, ids in read.items()}
         step.writes = {name: unwritable(self._at(name).physical[ids]) for name, ids in written.items()}
         for name, ids in read.items():
@@ -148,6 +153,32 @@ class PoolSteps(PoolPages):
             if step.phase is Phase.OPEN:
                 raise StepError(f"begin_step must wait for {step!r}: launch that first. Nothing was changed.")
         return waits
+
+    def _wait_for_readers_of_tables(self) -> None:
+        """A step away from home may translate its ids on the device as long as it runs: entries of theirs stay so long.
+
+        They change where an id was freed meanwhile.
+        """
+        if not self._flight.away or not self._bytes.is_behind():
+            return
+        changed = self._bytes.behind()
+        readers = [step for step in self._flight.away if self._reads_entries(step, changed)]
+        for step in readers:
+            if step.phase is Phase.OPEN:
+                raise StepError(
+                    f"{step!r} is not launched, and ids of it were freed: launch it before the next step begins. "
+                    f"Nothing was changed."
+                )
+        for step in readers:
+            self._events.wait(HOME, step)
+
+    def _reads_entries(self, step: Step, changed: Mapping[int, Pages]) -> bool:
+        """Has the step ids among these, which are given by sub-pool?"""
+        return any(
+            bool(np.isin(changed[self._places[name]], ids).any())
+            for name, ids in step.ids
+            if self._places[name] in changed
+        )
 
     def _conflicts(self, step: Step, read: dict[str, Pages], written: dict[str, Pages]) -> bool:
         """Does the step write what is to be read or written, or read what is to be written?"""
@@ -214,6 +245,15 @@ class PoolSteps(PoolPages):
         table.flags[ids] |= PUBLISHED
         self._note("publish", step, table.index, ids)
         self._done("publish")
+
+    def _translate(self, table: PageTable, tokens: Any, out: Any, ranks: int, rank: int | None) -> Any:
+        if self._bytes.is_behind() and not (self._flight.is_any_open or self._events.is_capturing()):
+            self._enter()
+            self._wait_for_readers_of_tables()
+            self._refresh()
+            self._events.join()
+        size = self.layouts[table.index].page_size
+        return self._bytes.translate(table, tokens, size, out, ranks, rank)
 
     def _is_written(self, table: PageTable, pages: Pages) -> NDArray[np.bool_]:
         """Which pages have a byte that a step in flight writes, through whatever sub-pool."""

@@ -41,13 +41,14 @@ class Step(Handle):
     Attributes:
         number: the place in the order in which all steps of the pool began.
         stream: as given; None is home.
+        ids: of a step away from home: by sub-pool, the ids that were given.
         reads, writes: by sub-pool, the physical pages of the ids that were given, in their order, int64.
         waits: the steps that it waits for.
         began: the pool's time.
         own: whether the step is the pool's own.
     """
 
-    __slots__ = ("_pool", "began", "number", "own", "phase", "reads", "stream", "touched", "waits", "writes")
+    __slots__ = ("_pool", "began", "ids", "number", "own", "phase", "reads", "stream", "touched", "waits", "writes")
 
     def __init__(self, pool: UnifiedPool, number: int, stream: Any, began: int, own: bool = False) -> None:
         self._pool, self.number, self.stream, self.began, self.own = pool, number, stream, began, own
@@ -55,6 +56,7 @@ class Step(Handle):
         self.reads: Mapping[str, Pages] = {}
         self.writes: Mapping[str, Pages] = {}
         self.touched: dict[str, Pages] = {}
+        self.ids: list[tuple[str, Pages]] = []
         self.waits: set[Step] = set()
 
     @property
@@ -134,6 +136,11 @@ class Flight:
     def open_home_step(self) -> Step | None:
         """A step at home that is not launched: until it is, nothing of the pool's own can be put on the stream."""
         return next((step for step in self.steps if step.is_home and step.phase is Phase.OPEN), None)
+
+    @property
+    def is_any_open(self) -> bool:
+        """Is a step begun that is not launched?"""
+        return any(step.phase is Phase.OPEN for step in self.steps)
 
     @property
     def away(self) -> list[Step]:

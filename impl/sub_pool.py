@@ -10,6 +10,7 @@ from poolproof.arguments import Ids, as_ids
 
 if TYPE_CHECKING:
     from poolproof.page_table import Pages, PageTable
+    from poolproof.steps import Step
     from poolproof.sub_pools import Resolved
     from poolproof.unified_pool import UnifiedPool
 
@@ -128,25 +129,47 @@ class SubPool:
         inside = (wanted >= 0) & (wanted < table.ids)
         return np.maximum(table.physical[np.where(inside, wanted, 0)], 0)
 
-    def translate(self, tokens: Any, out: Any = None) -> Any:
+    def translate(self, tokens: Any, out: Any = None, ranks: int = 1, rank: int | None = None) -> Any:
         """Token ids to physical token numbers, `page * page_size + offset`.
+
+        On a CUDA device it is one launch on the current stream, which may be captured in a graph; with `out`, nothing
+        is allocated. The device's tables are as of the last `begin_step`; between steps they are brought up to date
+        first.
 
         Args:
             tokens: an int64 or int32 tensor on the pool's device, token ids `id * page_size + offset`; padding such as
                 -1, and tokens of ids without a page, become tokens of the sink.
-            out: a tensor of the same shape, dtype and device to write to.
+            out: a tensor of the same shape, dtype and device to write to; `tokens` itself will do.
+            ranks: of a context-parallel group, with token ids `(id * page_size + offset) * ranks + owner`.
+            rank: whose tokens are wanted, so that those of others become the sink's; None for every token's place on
+                the rank that owns it.
 
         Returns:
             `out`, or a new tensor of the shape and dtype of `tokens`.
 
         Raises:
             TypeError, ValueError: tokens are of another dtype, or one that the buffer's last token passes; `out` is of
-                another shape or dtype.
+                another shape or dtype; there is no such rank; tokens of a pool on CUDA are elsewhere.
         """
-        from poolproof.translate import translate
+        return self._pool._translate(self._table, tokens, out, ranks, rank)
 
-        table = self._table
-        return translate(tokens, table.physical[: table.ids], len(table.hold), self.layout.page_size, out)
+    def verify(self, tokens: Any, physical: Any, step: Step | None = None) -> None:
+        """Where a pool has a guard: do the pages that are about to be used carry the tags of their ids?
+
+        On the current stream, without waiting; it may be captured in a graph. `UnifiedPool.check` says what it found.
+
+        Args:
+            tokens: int64 or int32 tensor, token ids; negative ones are left out.
+            physical: as many physical token numbers, as they are going to be used; those of the sink are left out.
+            step: if given, ids that were bound after it began are wrong too.
+
+        Raises:
+            ValueError: the pool has no guard; there are not as many of either, or they are on different devices.
+        """
+        guard = self._pool._guard
+        if guard is None:
+            raise ValueError("this pool has no guard: make it with guard=True")
+        guard.verify(self._table, tokens, physical, self.layout.page_size, step)
 
     def __repr__(self) -> str:
         table = self._table

@@ -20,6 +20,7 @@ from poolproof.sub_pool import SubPool
 
 if TYPE_CHECKING:
     from poolproof.buffer_reports import BufferSnapshot, BufferStats
+    from poolproof.guard import Guard
     from poolproof.violation import Violation
 
 
@@ -33,11 +34,15 @@ class UnifiedPool(PoolSteps):
     Args:
         total_bytes: bytes of the buffer, the sink's included.
         sub_pools: declarations, see `poolproof.sub_pools`: one grows up and, of several, one down; all others float.
-        device: "cpu", or "meta" for all the bookkeeping and no bytes. Torch is not needed but for `buffer` and `views`.
-        events: orders the pool's own work with everybody else's; by default a host's, where work is over when done.
+        device: a CUDA device, "cpu", or "meta" for all the bookkeeping and no bytes. But for CUDA, torch is needed for
+            `buffer`, `views` and `translate` only.
+        events: orders the pool's own work with everybody else's; by default a host's, where work is over when done, or
+            `CudaStreams(device)`, whose home is the current stream.
         shadow: run the spec in lockstep and raise `SpecViolation` where the pool departs from it. Every operation then
             takes milliseconds: for small buffers, in tests. It has room for 12 steps that are not retired (the oldest
             one that is over retires if need be), and for 12 leases and gates.
+        guard: look for writes beyond pages, writes to and reads of freed pages, and pages used after they moved: see
+            `poolproof.guard`. Pages are larger by a red zone, and every hand-over writes to them: for debugging.
 
     Raises:
         LayoutError: the declarations are impossible, or the buffer is too small for them or too large for the device.
@@ -77,13 +82,22 @@ class UnifiedPool(PoolSteps):
                     f"lease: pages of {name!r} wait to be zeroed before the next step at home: begin, launch and "
                     f"complete one first, and what is in flight there. Nothing was changed."
                 )
-            self._zero_queued()
+            self._refresh(with_tables=False)
+        elif self._guard is not None:
+            self._guard_before_lease(self._guard)
         table.keep(pages)
-        lease = Lease(self, name, pages, why)
+        lease = Lease(self, name, pages, why, self._events.mark())
         self._leases.append(lease)
         self._note("lease_page", lease, table.index, ids)
         self._done("lease")
         return lease
+
+    def _guard_before_lease(self, guard: Guard) -> None:
+        """Whoever leases pages may write them from now on: they are poisoned before or not at all."""
+        if self._flight.open_home_step is None:
+            self._refresh(with_tables=False)
+        else:
+            guard.postpone()
 
     def _check_unwritten(self, name: str, table: PageTable, ids: Pages, pages: Pages) -> None:
         written = self._is_written(table, pages)
@@ -142,6 +156,8 @@ class UnifiedPool(PoolSteps):
             )
         for table in self._tables:
             table.clear()
+        if self._guard is not None:
+            self._guard.wipe()
         self._note("clear")
         self._done("clear")
 
@@ -178,11 +194,18 @@ class UnifiedPool(PoolSteps):
         return buffer_snapshot(self)
 
     def check(self) -> list[Violation]:
-        """Every claim of the spec's invariants, tested against the stored tables; [] means healthy."""
+        """Every claim of the spec's invariants, tested against the stored tables; [] means healthy.
+
+        With `guard`, what is wrong with red zones, poison and tags too, which waits for the device.
+        """
         self._look()
         from poolproof.buffer_check import check_buffer
 
-        return check_buffer(self)
+        found = check_buffer(self)
+        if self._guard is not None:
+            self._events.join()
+            found += self._guard.check()
+        return found
 
     def __reduce__(self) -> NoReturn:
         """A pool is not copied or pickled: its pages would have two owners."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import triton
@@ -42,13 +42,12 @@ class CopyWindows(SlotCopy):
         Raises:
             KernelArgumentError: the tensors do not fit together.
         """
-        _check(source, target)
+        check_windows(source, target)
         every = list(zip(source, target, strict=True))
         counts = (source[0].shape[1], target[0].shape[1]) if every else (0, 0)
         super().__init__([a for a, _ in every], [b for _, b in every], counts)
-        self._pairs = [(a, b) for a, b in every if a.shape[0] * a.shape[2] * a.shape[3]]
-        groups = [self._pairs[start : start + TOGETHER] for start in range(0, len(self._pairs), TOGETHER)]
-        self._bind([_prepare(group) for group in groups])
+        self._pairs = filled(every)
+        self._bind(window_launches(self._pairs))
 
     def __call__(self, sources: Slots, targets: Slots) -> None:
         """Copy slots, as `SlotCopy` has it. Without any tensors there is nothing to do."""
@@ -73,11 +72,14 @@ def copy_windows_reference(pairs: Sequence[Pair], source: int | Tensor, target: 
         b[:, target] = value
 
 
-def _check(source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
-    for windows in (source, target):
-        for n, window in enumerate(windows):
-            if not isinstance(window, Tensor):
-                raise KernelArgumentError(f"window {n} is a {type(window).__name__}, not a torch tensor")
+def check_windows(source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
+    """Can the windows of one pool be copied to those of the other?
+
+    Raises:
+        KernelArgumentError: they cannot; the message says why.
+    """
+    check_tensors(source)
+    check_tensors(target)
     if len(source) != len(target):
         raise KernelArgumentError(f"{len(source)} source tensors and {len(target)} target tensors: give as many")
     for n, (a, b) in enumerate(zip(source, target, strict=True)):
@@ -91,18 +93,43 @@ def _check(source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
                 f"window {n}: {a.dtype} to {b.dtype}; windows are bfloat16, float16 or float32, whose casts give the "
                 "same bytes on every device"
             )
-    _check_together(source, target)
+    check_together({"source windows": source, "target windows": target})
 
 
-def _check_together(source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
-    """What holds of all windows of a pool."""
-    for what, windows in (("source", source), ("target", target)):
+def check_tensors(windows: Sequence[Tensor]) -> None:
+    """Raises KernelArgumentError where a window is no tensor."""
+    for n, window in enumerate(windows):
+        if not isinstance(window, Tensor):
+            raise KernelArgumentError(f"window {n} is a {type(window).__name__}, not a torch tensor")
+
+
+def check_together(pools: Mapping[str, Sequence[Tensor]]) -> None:
+    """What holds of all windows of a pool, and of all pools, which go by names.
+
+    Raises:
+        KernelArgumentError: windows of one pool have different numbers of slots, or two are on different devices.
+    """
+    for what, windows in pools.items():
         counts = {window.shape[1] for window in windows}
         if len(counts) > 1:
-            raise KernelArgumentError(f"{what} windows have {sorted(counts)} slots: windows of one pool have as many")
-    devices = {t.device for t in (*source, *target)}
+            raise KernelArgumentError(f"{what} have {sorted(counts)} slots: windows of one pool have as many")
+    devices = {window.device for windows in pools.values() for window in windows}
     if len(devices) > 1:
         raise KernelArgumentError(f"windows are on {', '.join(map(str, devices))}: they must share a device")
+
+
+def filled(pairs: Sequence[Pair]) -> list[Pair]:
+    """Those whose slots have any elements."""
+    return [(a, b) for a, b in pairs if a.shape[0] * a.shape[2] * a.shape[3]]
+
+
+def window_launches(pairs: Sequence[Pair], clears: bool = False) -> list[tuple[int, Prepared]]:
+    """The launches that copy slots of all pairs, each with the programs that one slot takes.
+
+    What changes from launch to launch is the slots of the sources and of the targets and how many copies these are;
+    with `clears` also slots of the targets that become zeros, and how many.
+    """
+    return [_prepare(pairs[start : start + TOGETHER], clears) for start in range(0, len(pairs), TOGETHER)]
 
 
 def _is_flat(tensor: Tensor) -> bool:
@@ -110,13 +137,14 @@ def _is_flat(tensor: Tensor) -> bool:
     return tensor.shape[2] == 1 or tensor.stride(2) == tensor.shape[3] * tensor.stride(3)
 
 
-def _prepare(pairs: Sequence[Pair]) -> tuple[int, Prepared]:
+def _prepare(pairs: Sequence[Pair], clears: bool) -> tuple[int, Prepared]:
     """The programs that one slot takes, and the launch of some pairs; what is left of the four places does nothing."""
     padded = [*pairs, *([pairs[0]] * (TOGETHER - len(pairs)))]
     sizes = [a.shape[2] * a.shape[3] for a, _ in padded]
     blocks = [triton.cdiv(size, BLOCK) for size in sizes]
     each = [blocks[n] * padded[n][0].shape[0] if n < len(pairs) else 0 for n in range(TOGETHER)]
     fixed = (
+        *(() if clears else (None, 0)),
         *(tensor for pair in padded for tensor in pair),
         *(stride for a, b in padded for stride in (*a.stride(), *b.stride())),
         *sizes,
@@ -147,10 +175,10 @@ def _with_one_nan(value, found):
 
 @triton.jit
 def _copy_block(
-    a_ptr, b_ptr, slot, to, nth_block, layer,
+    a_ptr, b_ptr, slot, to, is_copied, nth_block, layer,
     a_layer, a_slot, a_channel, a_column, b_layer, b_slot, b_channel, b_column,
     size, width,
-    BLOCK: tl.constexpr, FLAT: tl.constexpr,
+    BLOCK: tl.constexpr, FLAT: tl.constexpr, CLEARS: tl.constexpr,
 ):  # fmt: skip
     """Some elements of one slot of one layer of one tensor."""
     at = nth_block * BLOCK + tl.arange(0, BLOCK)
@@ -164,7 +192,10 @@ def _copy_block(
         column = (at % width).to(tl.int64)
         a_at = channel * a_channel + column * a_column
         b_at = channel * b_channel + column * b_column
-    value = tl.load(a_first + a_at, mask=at < size)
+    if CLEARS:
+        value = tl.load(a_first + a_at, mask=(at < size) & is_copied, other=0)
+    else:
+        value = tl.load(a_first + a_at, mask=at < size)
     if a_ptr.dtype.element_ty == b_ptr.dtype.element_ty:
         tl.store(b_first + b_at, value, mask=at < size)
     else:
@@ -173,24 +204,36 @@ def _copy_block(
 
 @triton.jit
 def _copy_part(
-    a_ptr, b_ptr, source, target, slots, from_slots, to_slots, program,
+    a_ptr, b_ptr, source, target, slots, clears, every, from_slots, to_slots, program,
     a_layer, a_slot, a_channel, a_column, b_layer, b_slot, b_channel, b_column,
     size, width, blocks,
     BLOCK: tl.constexpr, FLAT: tl.constexpr,
 ):  # fmt: skip
-    """What the program does of one tensor, where the pools have its slots."""
+    """What the program does of one tensor, where the pools have its slots. What is cleared is a copy of nothing."""
     rest = program // blocks
-    slot = slot_at(source, rest % slots)
-    to = slot_at(target, rest % slots)
-    if (is_outside(slot, from_slots) | is_outside(to, to_slots)) == 0:
-        _copy_block(a_ptr, b_ptr, slot, to, program % blocks, (rest // slots).to(tl.int64),
+    nth = rest % every
+    is_copied = nth < slots
+    if clears is None or is_copied:
+        slot = slot_at(source, nth)
+        to = slot_at(target, nth)
+        is_left_out = is_outside(slot, from_slots) | is_outside(to, to_slots)
+    else:
+        slot = tl.cast(0, tl.int64)
+        to = slot_at(clears, nth - slots)
+        is_left_out = is_outside(to, to_slots)
+    if is_left_out == 0:
+        _copy_block(a_ptr, b_ptr, slot, to, is_copied, program % blocks, (rest // every).to(tl.int64),
                     a_layer, a_slot, a_channel, a_column, b_layer, b_slot, b_channel, b_column,
-                    size, width, BLOCK, FLAT)  # fmt: skip
+                    size, width, BLOCK, FLAT, clears is not None)  # fmt: skip
 
 
-@triton.jit(do_not_specialize=["source", "target", "slots", "each0", "each1", "each2", "from_slots", "to_slots"])
+UNSPECIALIZED = ["source", "target", "slots", "clears", "cleared", "each0", "each1", "each2", "from_slots", "to_slots"]
+"""Parameters whose values must not change how the kernel is compiled."""
+
+
+@triton.jit(do_not_specialize=UNSPECIALIZED)
 def _copy(
-    source, target, slots,
+    source, target, slots, clears, cleared,
     a0, b0, a1, b1, a2, b2, a3, b3,
     a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
     a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
@@ -200,24 +243,28 @@ def _copy(
     each0, each1, each2, from_slots, to_slots,
     BLOCK: tl.constexpr, FLAT0: tl.constexpr, FLAT1: tl.constexpr, FLAT2: tl.constexpr, FLAT3: tl.constexpr,
 ):  # fmt: skip
-    """The first programs copy the first tensor, `each0` for a slot, the next ones the second, and so on."""
+    """The first programs do all of the first tensor, `each0` for a slot, the next ones of the second, and so on.
+
+    Of each tensor, `slots` slots are copied, then `cleared` ones become zeros. Where `clears` is None, none do.
+    """
     program = tl.program_id(0)
-    after0 = each0 * slots
-    after1 = each1 * slots
-    after2 = each2 * slots
+    every = slots if clears is None else slots + cleared
+    after0 = each0 * every
+    after1 = each1 * every
+    after2 = each2 * every
     if program < after0:
-        _copy_part(a0, b0, source, target, slots, from_slots, to_slots, program,
+        _copy_part(a0, b0, source, target, slots, clears, every, from_slots, to_slots, program,
                    a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
                    size0, width0, blocks0, BLOCK, FLAT0)  # fmt: skip
     elif program < after1:
-        _copy_part(a1, b1, source, target, slots, from_slots, to_slots, program - after0,
+        _copy_part(a1, b1, source, target, slots, clears, every, from_slots, to_slots, program - after0,
                    a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
                    size1, width1, blocks1, BLOCK, FLAT1)  # fmt: skip
     elif program < after2:
-        _copy_part(a2, b2, source, target, slots, from_slots, to_slots, program - after1,
+        _copy_part(a2, b2, source, target, slots, clears, every, from_slots, to_slots, program - after1,
                    a2_layer, a2_slot, a2_channel, a2_column, b2_layer, b2_slot, b2_channel, b2_column,
                    size2, width2, blocks2, BLOCK, FLAT2)  # fmt: skip
     else:
-        _copy_part(a3, b3, source, target, slots, from_slots, to_slots, program - after2,
+        _copy_part(a3, b3, source, target, slots, clears, every, from_slots, to_slots, program - after2,
                    a3_layer, a3_slot, a3_channel, a3_column, b3_layer, b3_slot, b3_channel, b3_column,
                    size3, width3, blocks3, BLOCK, FLAT3)  # fmt: skip

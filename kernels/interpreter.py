@@ -1,9 +1,9 @@
 """Corrections of Triton's interpreter, which departs from the device in how it rounds.
 
 Measured of Triton 3.6: `.to(tl.bfloat16)` cuts bits off where the device rounds half to even, and turns some NaNs into
-numbers; a bfloat16 subnormal becomes zero on its way to float32; `tl.fma` rounds the product before the sum. Kernels
-are written for the device, so the interpreter is corrected, in this process, when one of them is imported under
-TRITON_INTERPRET=1.
+numbers; a bfloat16 subnormal becomes zero on its way to float32; casts of float32 to fp8 round ties away from zero, cut
+bits of subnormals off and do not saturate; `tl.fma` rounds the product before the sum. Kernels are written for the
+device, so the interpreter is corrected, in this process, when one of them is imported under TRITON_INTERPRET=1.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from triton.runtime import interpreter
 
 _ON = bool(knobs.runtime.interpret)
 """As kernels find it when they are defined; a change of the variable afterwards changes none of them."""
+
+FP8 = {tl.float8e4nv: torch.float8_e4m3fn, tl.float8e5: torch.float8_e5m2}
+"""The fp8 formats whose casts are corrected."""
 
 
 def is_on() -> bool:
@@ -47,12 +50,20 @@ def to_bfloat16(x: np.ndarray) -> np.ndarray:
     return wide.to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16).reshape(np.shape(x))
 
 
+def to_fp8(x: np.ndarray, dtype: torch.dtype) -> np.ndarray:
+    """float32 to the bits of fp8, half to even; what is beyond the largest number becomes it, every NaN 0x7F."""
+    wide = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32).reshape(-1))
+    largest = torch.finfo(dtype).max
+    narrow = wide.clamp(-largest, largest).to(dtype).view(torch.uint8)
+    return narrow.masked_fill(wide.isnan(), 0x7F).numpy().reshape(np.shape(x))
+
+
 def correct() -> None:
     """Replace what departs. Calling it again changes nothing."""
     builder = interpreter.InterpreterBuilder
     if getattr(builder, "_poolproof", False):
         return
-    plain_cast = builder.cast_impl
+    plain_cast, plain_fp_to_fp = builder.cast_impl, builder.create_fp_to_fp
 
     def cast_impl(self: object, src: interpreter.TensorHandle, dst_type: Any) -> interpreter.TensorHandle:
         """As on the device: bfloat16 is rounded half to even from float32, and keeps its subnormals on the way back."""
@@ -64,6 +75,15 @@ def correct() -> None:
             return interpreter.TensorHandle(wide.astype(np.float64) if end == tl.float64 else wide, end)
         return plain_cast(self, src, dst_type)
 
+    def create_fp_to_fp(
+        self: object, src: interpreter.TensorHandle, dst_type: Any, rounding_mode: Any
+    ) -> interpreter.TensorHandle:
+        """As on the device: fp8 is rounded half to even from float32, and saturated."""
+        is_nearest = rounding_mode in (None, interpreter._ir.ROUNDING_MODE.RTNE)
+        if src.dtype.scalar == tl.float32 and dst_type.scalar in FP8 and is_nearest:
+            return interpreter.TensorHandle(to_fp8(src.data, FP8[dst_type.scalar]), dst_type.scalar)
+        return plain_fp_to_fp(self, src, dst_type, rounding_mode)
+
     def create_fma(
         self: object, x: interpreter.TensorHandle, y: interpreter.TensorHandle, z: interpreter.TensorHandle
     ) -> interpreter.TensorHandle:
@@ -73,6 +93,7 @@ def correct() -> None:
         return interpreter.TensorHandle(fma(x.data, y.data, z.data), tl.float32)
 
     builder.cast_impl = cast_impl
+    builder.create_fp_to_fp = create_fp_to_fp
     builder.create_fma = create_fma
     builder._poolproof = True
 

@@ -74,12 +74,12 @@ def device_slots(slots: Tensor, device: torch.device, what: str) -> Tensor:
     return slots.reshape(-1).to(torch.int64).contiguous()
 
 
-def check_targets(target: np.ndarray) -> None:
+def check_targets(target: np.ndarray, noun: str = "slot") -> None:
     """Raises ValueError where a target from the host is given twice."""
     order = np.sort(target)
     twice = order[1:][order[1:] == order[:-1]]
     if twice.size:
-        raise ValueError(f"target slot {twice[0]} is given more than once: give each target once")
+        raise ValueError(f"target {noun} {twice[0]} is given more than once: give each target once")
 
 
 def check_meetings(source: np.ndarray, target: np.ndarray, meetings: Sequence[Meeting]) -> None:
@@ -91,7 +91,12 @@ def check_meetings(source: np.ndarray, target: np.ndarray, meetings: Sequence[Me
 
 
 def slot_pair(
-    sources: Slots, targets: Slots, device: torch.device, counts: tuple[int, int], meetings: Sequence[Meeting] = ()
+    sources: Slots,
+    targets: Slots,
+    device: torch.device,
+    counts: tuple[int, int],
+    meetings: Sequence[Meeting] = (),
+    noun: str = "slot",
 ) -> tuple[int, int] | tuple[Tensor, Tensor]:
     """Sources and targets of as many copies, checked. One pair from the host stays numbers, which need no copy.
 
@@ -100,6 +105,7 @@ def slot_pair(
         device: where the pools are.
         counts: how many slots the sources' and the targets' pool have.
         meetings: how slots of the two pools share bytes.
+        noun: what they are called in messages.
 
     Raises:
         TypeError: they are not integers.
@@ -108,12 +114,12 @@ def slot_pair(
     is_plain = type(sources) is int and type(targets) is int and not meetings
     if is_plain and 0 <= sources < counts[0] and 0 <= targets < counts[1]:  # type: ignore[operator]
         return sources, targets  # type: ignore[return-value]
-    source = _numbers(sources, device, counts[0], "the source slots")
-    target = _numbers(targets, device, counts[1], "the target slots")
+    source = _numbers(sources, device, counts[0], f"the source {noun}s")
+    target = _numbers(targets, device, counts[1], f"the target {noun}s")
     if len(source) != len(target):
-        raise ValueError(f"{len(source)} source slots and {len(target)} target slots: give as many of either")
+        raise ValueError(f"{len(source)} source {noun}s and {len(target)} target {noun}s: give as many of either")
     if isinstance(target, np.ndarray):
-        check_targets(target)
+        check_targets(target, noun)
     if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
         check_meetings(source, target, meetings)
         if len(source) == 1:

@@ -198,15 +198,15 @@ class Failing(QueuedDevice):
 
     fails = ""
 
-    def run(self, step: pp.Step, work: object) -> None:
+    def run(self, step: pp.Step | None, work: object) -> None:
         if self.fails == "run":
             raise MemoryError("no room for a copy")
         super().run(step, work)  # type: ignore[arg-type]
 
-    def wait(self, step: pp.Step, other: pp.Step) -> None:
+    def wait(self, stream: object, other: pp.Step) -> None:
         if self.fails == "wait":
             raise RuntimeError("the device is lost")
-        super().wait(step, other)
+        super().wait(stream, other)
 
     def launched(self, step: pp.Step) -> None:
         if self.fails == "launched":
@@ -251,7 +251,7 @@ def test_a_release_in_the_midst_of_an_operation_waits_for_the_next() -> None:
     class Releasing(QueuedDevice):
         lease: pp.Lease
 
-        def run(self, step: pp.Step, work: object) -> None:
+        def run(self, step: pp.Step | None, work: object) -> None:
             self.lease.release()
             super().run(step, work)  # type: ignore[arg-type]
 

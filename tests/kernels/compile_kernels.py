@@ -10,14 +10,18 @@ from torch import Tensor
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from poolproof.kernels.clear_windows import ClearWindows
 from poolproof.kernels.copy_windows import CopyWindows
 from poolproof.kernels.dequantize_load import DequantizeLoad
 from poolproof.kernels.launch import Prepared
+from poolproof.kernels.move_windows import CopyAndClearWindows
 from poolproof.kernels.quantize_store import QuantizeStore
+from poolproof.kernels.write_kv import WriteKV
 
 HOPPER = GPUTarget("cuda", 90, 32)
 POINTERS = {
     torch.int8: "*i8",
+    torch.uint8: "*u8",
     torch.int16: "*i16",
     torch.int32: "*i32",
     torch.int64: "*i64",
@@ -42,7 +46,8 @@ def compile_prepared(prepared: Prepared, changing: tuple[Any, ...]) -> None:
     values = dict(zip(names, (*changing, *prepared.fixed), strict=False))
     options = dict(prepared.options)
     constants = {name: options.pop(name) for name in names if name in options}
-    signature = {name: "constexpr" if name in constants else kind(values[name]) for name in names}
+    stated = {param.name: param.annotation_type for param in prepared.kernel.params}
+    signature = {n: "constexpr" if n in constants else stated[n] or kind(values[n]) for n in names}
     constants |= {name: None for name in names if signature[name] == "constexpr" and name not in constants}
     source = ASTSource(fn=prepared.kernel, signature=signature, constexprs=constants)
     triton.compile(source, target=HOPPER, options=options)
@@ -64,6 +69,29 @@ def window_launches(dtypes: tuple[torch.dtype, ...]) -> list[Prepared]:
     return [prepared for _, prepared in CopyWindows(source, target).launches]
 
 
+def clear_launches() -> list[tuple[Prepared, tuple[Any, ...]]]:
+    """Windows that are cleared, of every width, and copied beside it; slots as numbers and as lists."""
+    dtypes, slots = (torch.bfloat16, torch.float16, torch.float32), torch.zeros(2, dtype=torch.int64)
+    source = [torch.empty((2, 3, 4, 5), dtype=torch.float32) for _ in dtypes]
+    target = [torch.empty((2, 3, 4, 5), dtype=dtype) for dtype in dtypes]
+    launches = [*ClearWindows([*target, target[0].to(torch.int8)]).launches]
+    launches += CopyAndClearWindows(source, target).launches
+    return [(prepared, which) for _, prepared in launches for which in ((1, 1, 1, 1, 1), (slots, slots, 2, slots, 2))]
+
+
+def write_launches() -> list[tuple[Prepared, tuple[Any, ...]]]:
+    """Keys and values to pages: copied, cast, and to fp8 with a scale for all heads and one for each; latent rows."""
+    found = []
+    for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float8_e4m3fn, torch.float8_e5m2):
+        pages = torch.empty((2, 16, 3, 80)).to(dtype)
+        write, latent = WriteKV(pages, pages[..., :5].contiguous()), WriteKV(pages.reshape(2, 16, 240))
+        scales = (torch.ones(1), torch.ones(3)) if dtype.itemsize == 1 else (None, None)
+        keys, values, tokens = torch.empty((4, 3, 80)), torch.empty((4, 3, 5), dtype=torch.bfloat16), torch.arange(4)
+        found += [write.plan(keys, values, tokens, *scales)[1:]]
+        found += [latent.plan(keys.reshape(4, 240).half(), None, tokens.int())[1:]]
+    return found
+
+
 def main() -> None:
     """Compile all: full tiles with slots as numbers, masked ones with lists of slots. The count goes to the output."""
     formats = (torch.bfloat16, torch.float16, torch.float32)
@@ -73,6 +101,9 @@ def main() -> None:
         for prepared in launches + window_launches(formats) + window_launches(formats[::-1]):
             compile_prepared(prepared, changing)
             count += 1
+    for prepared, changing in clear_launches() + write_launches():
+        compile_prepared(prepared, changing)
+        count += 1
     print("compiled", count)
 
 

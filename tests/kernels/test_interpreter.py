@@ -97,6 +97,50 @@ def test_casts_that_are_to_cut_off_do(dtype: torch.dtype, where: str) -> None:
     assert np.array_equal(found, np.tile(bits[:-1], 4))
 
 
+FP8 = {torch.float8_e4m3fn: ml_dtypes.float8_e4m3fn, torch.float8_e5m2: ml_dtypes.float8_e5m2}
+
+
+def fp8_bits(wide: np.ndarray, dtype: torch.dtype) -> np.ndarray:
+    """float32 as fp8 by ml_dtypes: half to even, what is beyond the largest number cut down to it, one NaN."""
+    largest = float(ml_dtypes.finfo(FP8[dtype]).max)
+    with np.errstate(invalid="ignore"):
+        bits = np.clip(wide, -largest, largest).astype(FP8[dtype]).view(np.uint8)
+    return np.where(np.isnan(wide), np.uint8(0x7F), bits)
+
+
+def hard_fp8_casts(dtype: torch.dtype) -> np.ndarray:
+    """Every number of an fp8 format, every tie between two, the float32 next to these, and all of bfloat16."""
+    numbers = np.arange(0x80, dtype=np.uint8).view(FP8[dtype]).astype(np.float32)
+    numbers = numbers[np.isfinite(numbers)]
+    assert (np.diff(numbers) > 0).all()
+    largest, last = numbers[-1], numbers[-1] - numbers[-2]
+    beyond = largest + last * np.array([0.25, 0.5, 0.75, 1, 2], np.float32)
+    found = np.concatenate([numbers, (numbers[:-1] + numbers[1:]) / 2, beyond])
+    found = np.concatenate([found, np.nextafter(found, np.float32(-1)), np.nextafter(found, np.float32(np.inf))])
+    every = (np.arange(0x8000, dtype=np.uint32) << 16).view(np.float32)
+    found = np.concatenate([found, every, np.array([1e-45, 3.4e38, np.inf, np.nan], np.float32)])
+    return np.concatenate([found, -found])
+
+
+@pytest.mark.parametrize("dtype", FP8, ids=str)
+def test_fp8_casts_round_half_to_even_and_saturate(dtype: torch.dtype, where: str) -> None:
+    wide = hard_fp8_casts(dtype)
+    found = small_kernels.narrow(torch.from_numpy(wide).to(where), dtype).view(torch.uint8).cpu().numpy()
+    assert np.array_equal(found, fp8_bits(wide, dtype))
+    assert np.isnan(wide).sum() > 200
+
+
+@pytest.mark.parametrize("dtype", FP8, ids=str)
+def test_to_fp8_keeps_shapes_and_agrees_with_ml_dtypes(dtype: torch.dtype) -> None:
+    wide = hard_fp8_casts(dtype)
+    expected = fp8_bits(wide, dtype)
+    assert np.array_equal(interpreter.to_fp8(wide, dtype), expected)
+    assert np.array_equal(interpreter.to_fp8(wide[::2], dtype), expected[::2])
+    assert np.array_equal(interpreter.to_fp8(wide[:6].reshape(2, 3).T, dtype), expected[:6].reshape(2, 3).T)
+    assert interpreter.to_fp8(np.float32(1.0), dtype).shape == ()
+    assert interpreter.to_fp8(wide[:0], dtype).shape == (0,)
+
+
 def once(x: np.float32, y: np.float32, z: np.float32) -> np.float32:
     """x * y + z on fractions, rounded once."""
     exact = FLOAT32.nearest(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)))
@@ -247,6 +291,10 @@ for dtype in (torch.bfloat16, torch.float16):
     wide = torch.from_numpy(cases.hard_casts(dtype))
     right, found = wide.to(dtype), small_kernels.narrow(wide, dtype)
     print("cast to", dtype, int((right.view(torch.int16) != found.view(torch.int16)).sum()))
+for dtype in cases.FP8:
+    wide = cases.hard_fp8_casts(dtype)
+    found = small_kernels.narrow(torch.from_numpy(wide), dtype).view(torch.uint8).numpy()
+    print("cast to", dtype, int((found != cases.fp8_bits(wide, dtype)).sum()))
 nans = torch.from_numpy(np.array([0x7F800001, 0xFF80FFFF], np.uint32).view(np.float32))
 print("nans", int((~small_kernels.narrow(nans, torch.bfloat16).isnan()).sum()))
 numbers = torch.arange(0x7F80, dtype=torch.int16).view(torch.bfloat16)
@@ -272,11 +320,14 @@ def test_without_the_correction_the_interpreter_departs() -> None:
     """Where one of these no longer departs, Triton was fixed, and that correction can go."""
     found = departures(corrected=False)
     assert found.pop("cast to torch.float16") == 0, "numpy does it, and rounds"
-    assert found.keys() == {"cast to torch.bfloat16", "cast from torch.bfloat16", "nans", "fma"}
+    assert found.keys() == {
+        *("cast to torch.bfloat16", "cast from torch.bfloat16", "nans", "fma"),
+        *("cast to torch.float8_e4m3fn", "cast to torch.float8_e5m2"),
+    }
     assert all(count > 0 for count in found.values()), found
 
 
 def test_with_the_correction_it_does_not() -> None:
     found = departures(corrected=True)
-    assert len(found) == 5
+    assert len(found) == 7
     assert set(found.values()) == {0}, found

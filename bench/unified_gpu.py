@@ -1,4 +1,4 @@
-"""UnifiedPool on a device, beside a copy, a memset and torch: `python bench/unified_gpu.py --gpu | --smoke [--json FILE]`.
+"""UnifiedPool on a device, beside copies and torch: `python bench/unified_gpu.py --gpu | --smoke [--json FILE]`.
 
 Moving and zeroing pages, telling the device of its page tables, translating tokens, writing keys and values, copying
 and clearing conv windows; then a whole compaction, and what the pool takes of a decode step. `--smoke` runs everything
@@ -15,7 +15,6 @@ import datetime
 import gc
 import hashlib
 import importlib.util
-import inspect
 import json
 import os
 import statistics
@@ -36,11 +35,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-ROOT = Path(__file__).resolve().parent.parent
-
 if importlib.util.find_spec("poolproof") is None:  # not installed: the checkout's folders, under their import names
     for _name, _folder in (("poolproof", "impl"), ("poolproof.kernels", "kernels"), ("poolproof.spec", "spec")):
-        _home = ROOT / _folder
+        _home = Path(__file__).resolve().parent.parent / _folder
         _spec = importlib.util.spec_from_file_location(
             _name, _home / "__init__.py", submodule_search_locations=[str(_home)]
         )
@@ -59,6 +56,8 @@ from poolproof.kernels.refresh_pages import RefreshPages
 from poolproof.kernels.translate_tokens import TranslateTokens
 from poolproof.kernels.write_kv import WriteKV
 from poolproof.sub_pools import Declaration
+
+ROOT = Path(__file__).resolve().parent.parent
 
 Row = dict[str, Any]
 Work = Callable[[], object]
@@ -191,7 +190,7 @@ def full_plan() -> Plan:
 
 def tiny(cached: bool) -> list[Declaration]:
     """Sub-pools of a model that there is not."""
-    shape = {"layers": 2, "conv_shapes": [(6, 3)], "temporal_shape": (1, 8, 16)}
+    shape: dict[str, Any] = {"layers": 2, "conv_shapes": [(6, 3)], "temporal_shape": (1, 8, 16)}
     declared: list[Declaration] = [
         pp.KVPages("full", layers=1, kv_heads=1, head_dim=8, dtype="bfloat16", page_size=PAGE_SIZE, grows="up"),
         pp.StateSlots("state", conv_dtype="bfloat16", temporal_dtype="float32", grows="down", **shape),
@@ -368,16 +367,15 @@ class Bench:
         }
         for name, part in parts.items():
             found[name] = self.run(name, part)
-        self.release()
-        copied, zeroed = self.rates()
+        copied, zeroed = self.run("the rates at the end", self.rates) or (0.0, 0.0)
         found |= {"copy_TB_per_s_at_the_end": round(copied, 4), "memset_TB_per_s_at_the_end": round(zeroed, 4)}
         return found | {"right": not self.wrong and not self.broken, "wrong": self.wrong, "broken": self.broken}
 
     def run(self, name: str, part: Work) -> Any:
         """A part of the run; None where it broke."""
         start = time.perf_counter()
-        self.release()
         try:
+            self.release()
             return part()
         except Exception:
             self.broken[name] = traceback.format_exc()
@@ -394,7 +392,7 @@ class Bench:
 
     def check(self, is_right: Any, what: str) -> None:
         """Note what is not as it should be."""
-        if not bool(is_right):
+        if not bool(is_right) and what not in self.wrong:
             self.wrong.append(what)
             print(f"WRONG: {what}", file=sys.stderr, flush=True)
 
@@ -577,10 +575,10 @@ def _translated(bench: Bench, translate: TranslateTokens, n: int, dtype: torch.d
 
 def kv_writes(bench: Bench) -> list[Row]:
     """Keys and values of one layer written to the pages of a pool."""
-    found = []
+    found: list[Row] = []
     for shape in bench.plan.kv:
-        bench.release()
-        found += _written(bench, shape)
+        name = f"writes, {shape.kv_heads} x {shape.head_dim} {name_of(shape.dtype)}"
+        found += bench.run(name, partial(_written, bench, shape)) or ()
     return found
 
 
@@ -623,7 +621,7 @@ class KVWork:
 
     def kernel(self) -> None:
         """In one launch."""
-        self._write(*self.rows, self.tokens, *self.scales)
+        self._write(self.rows[0], self.rows[1], self.tokens, self.scales[0], self.scales[1])
 
     def torch(self) -> None:
         """By index, with the places worked out before."""
@@ -765,12 +763,8 @@ def _compacted(bench: Bench, fragmented: Fragmented, is_busy: bool) -> Row:
     bench.check(fragmented.is_right(sums), "pages after a compaction")
     count = 2 * pages * fragmented.page_bytes
     row: Row = {"buffer": fragmented.total, "page_bytes": fragmented.page_bytes, "pages": pages, "bytes": count}
-    row |= {
-        "is_busy": is_busy,
-        "launches": counter.launches,
-        "copies": counter.copies,
-        "host_us": round(host / 1000, 1),
-    }
+    row |= {"is_busy": is_busy, "launches": counter.launches, "copies": counter.copies}
+    row["host_us"] = round(host / 1000, 1)
     row |= {"device": bench.rate(count, taken), "wall_us": None if is_busy else round(wall / 1000, 1)}
     return row | {"telling_the_device_host_us": round(told / 1000, 1)}
 
@@ -839,9 +833,13 @@ class Decode:
         rows = np.flatnonzero(old % size == 0)
         self.ids[rows, old[rows] // size] = self.tails[rows] = got
         if not self.is_meta:
-            self.tokens.copy_(torch.from_numpy(self.tails * size + old % size))
+            self.bring(torch.from_numpy(self.tails * size + old % size))
         self.lens = old + 1
         return got
+
+    def bring(self, tokens: Tensor) -> None:
+        """The engine brings the tokens of a step to the device; nothing waits for it."""
+        self.tokens.copy_(tokens.pin_memory() if self.plan.is_cuda else tokens, non_blocking=True)
 
     def writes(self) -> dict[str, Any]:
         """What a step writes."""
@@ -860,7 +858,7 @@ class Decode:
         got, reads, writes = self.extend(), self.reads(), self.writes()
         if marks and self.plan.is_cuda:
             self.bench.clock.wait()
-            torch.cuda._sleep(4_000_000)  # cycles, about two milliseconds: until all is queued
+            torch.cuda._sleep(8_000_000)  # cycles, about four milliseconds: until all is queued
         for mark in marks[:1]:
             mark.set()
         step = self.timed("begin_step", partial(self.pool.begin_step, reads, writes))
@@ -889,7 +887,7 @@ class Decode:
             self.step()
         self.times = {name: [] for name in CALLS}
         with undisturbed():
-            for n in range(self.plan.steps):
+            for n in range(self.plan.steps // (4 if self.kind == "guard on" else 1)):
                 if n % 50 == 0:
                     self.bench.clock.wait()
                 self.step()
@@ -908,9 +906,13 @@ class Decode:
             self.step(marks)
             self.bench.clock.wait()
             parts.append((marks[0].until(marks[1]), marks[1].until(marks[2])))
-        names, counter, steps = ("begin_step_us", "translate_us"), Counter(), self.plan.checked_steps
-        device = {name: round(statistics.median(part), 2) for name, part in zip(names, zip(*parts), strict=True)}
-        device["step_us"] = round(statistics.median(sum(part) for part in parts), 2)
+        counter, steps, each = Counter(), self.plan.checked_steps, [sum(part) for part in parts]
+        device = {
+            "begin_step_us": round(statistics.median(part[0] for part in parts), 2),
+            "translate_us": round(statistics.median(part[1] for part in parts), 2),
+            "step_us": round(statistics.median(each), 2),
+            "mean_step_us": round(statistics.mean(each), 2),
+        }
         for _ in range(steps):
             with counter.on():
                 got = self.step()
@@ -925,14 +927,11 @@ class Decode:
 
 def decode(bench: Bench) -> list[Row]:
     """Steady decoding, in several ways."""
-    kinds: dict[str, Row] = {"plain": {}, "one lease": {}, "states written too": {}, "all pages read too": {}}
-    if "guard" in inspect.signature(pp.UnifiedPool.__init__).parameters:
-        kinds = {"guard off" if kind == "plain" else kind: {"guard": False} for kind in kinds}
-        kinds["guard on"] = {"guard": True}
-    found = []
-    for kind, options in kinds.items():
-        found.append(bench.run(f"decode, {kind}", lambda kind=kind, options=options: _decoded(bench, kind, **options)))
-    found.append(bench.run("decode, meta", lambda: _decoded(bench, "device='meta'", "meta")))
+    found = [
+        bench.run(f"decode, {kind}", partial(_decoded, bench, kind, guard=kind == "guard on"))
+        for kind in ("guard off", "one lease", "states written too", "all pages read too", "guard on")
+    ]
+    found.append(bench.run("decode, meta", partial(_decoded, bench, "device='meta'", "meta")))
     return [row for row in found if row is not None]
 
 
@@ -1053,17 +1052,9 @@ def _compaction_table(rows: list[Row]) -> Table:
         ]
         for r in rows
     ]
-    heads = (
-        "device",
-        "pages",
-        "GB read and written",
-        "launches",
-        "copies to the device",
-        "host us",
-        "between events us",
-    )
+    heads = ("device", "pages", "GB read and written", "own kernels", "copies to the device", "host us")
     title = f"Urgent compaction of a buffer of {size_of(rows[0]['buffer'])}, pages of {size_of(rows[0]['page_bytes'])}"
-    return title, (*heads, "TB/s", "of copy", "until all is over us", "the step after, host us"), lines
+    return title, (*heads, "between events us", "TB/s", "of copy", "until all is over us", "next step, host us"), lines
 
 
 def _decode_tables(rows: list[Row]) -> list[Table]:
@@ -1077,11 +1068,14 @@ def _decode_tables(rows: list[Row]) -> list[Table]:
     title = f"Host us of a decode step at batch {rows[0]['batch']}: least / median / p90"
     there = [r for r in rows if r["device"] is not None]
     device = [
-        [r["kind"], *(f"{r['device'][key]:.1f}" for key in ("begin_step_us", "translate_us", "step_us"))]
-        + [f"{r['launches']:.2f}", f"{r['copies']:.2f}"]
+        [
+            r["kind"],
+            *(f"{r['device'][key]:.1f}" for key in ("begin_step_us", "translate_us", "step_us", "mean_step_us")),
+            *(f"{r[key]:.2f}" for key in ("launches", "copies")),
+        ]
         for r in there
     ]
-    heads = ("pool", "zeros and tables us", "translation us", "both us", "launches", "copies to the device")
+    heads = ("pool", "zeros and tables us", "translation us", "both us", "mean us", "own kernels", "copies to it")
     return [(title, ("call", *kinds), lines), ("Device time of a decode step, median between events", heads, device)]
 
 
@@ -1137,8 +1131,8 @@ def measure(plan: Plan) -> Row:
     """One run."""
     before = source_hash()
     result = {
-        "what": "UnifiedPool on a device: microseconds between CUDA events, medians, and of host time; `of_copy` is the "
-        "part of what a copy on the device reads and writes a second",
+        "what": "UnifiedPool on a device: microseconds between CUDA events, medians, and of host time; `of_copy` is "
+        "the part of what a copy on the device reads and writes a second",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "command": f"python bench/unified_gpu.py {'--gpu' if plan.is_cuda else '--smoke'} --json FILE",
         **environment(plan),  # type: ignore[arg-type]

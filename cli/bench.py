@@ -19,6 +19,7 @@ BENCHES: Final = {
     "codec_accuracy": ("--smoke",),
     "slot_pool": (),
     "unified_pool": ("--smoke",),
+    "unified_gpu": ("--gpu", "--smoke"),
     "spec_step": (),
     "prove": (),
     "fuzz": (),

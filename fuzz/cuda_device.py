@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
+from math import exp, log
 from typing import Any, Final
 
 import torch
@@ -12,8 +13,8 @@ import torch
 from poolproof.cuda_streams import CudaStreams
 from poolproof.steps import HOME
 
-_CYCLES: Final = (1_000, 200_000)
-"""How long a stream is held up, least and most: about a microsecond and 0.1 milliseconds."""
+_CYCLES: Final = (2_000, 10_000_000)
+"""How long a stream is held up, least and most: about a microsecond and five milliseconds, every scale as likely."""
 
 
 class CudaDevice(CudaStreams):
@@ -41,7 +42,7 @@ class CudaDevice(CudaStreams):
     def pass_time(self, most: int) -> None:
         """Some streams are held up, or none."""
         for _ in range(self._draw.randint(0, min(most, 2))):
-            stream, cycles = self._draw.choice(self.streams), self._draw.randint(*_CYCLES)
+            stream, cycles = self._draw.choice(self.streams), int(exp(self._draw.uniform(*map(log, _CYCLES))))
             self.give(stream, partial(torch.cuda._sleep, cycles))
 
     def drain(self) -> None:

@@ -20,7 +20,7 @@ from poolproof.events import METHODS, EventSource, Immediate
 from poolproof.guard_layout import Zone, guarded
 from poolproof.holds import FreeGroup, Gate, Lease
 from poolproof.page_bytes import NO_CHANGES, HostBytes, PageBytes
-from poolproof.page_errors import PoolBroken
+from poolproof.page_errors import PoolBroken, PoolBusy
 from poolproof.page_table import NOTHING, Pages, PageTable
 from poolproof.spec.arithmetic import ceil_div
 from poolproof.steps import HOME, Flight, Phase, Step
@@ -148,6 +148,11 @@ class PoolState:
 
     def _enter(self) -> None:
         """An operation begins: on the thread that drives the pool, with what other threads gave back taken in."""
+        if self._events.is_capturing():
+            raise PoolBusy(
+                "a CUDA graph is being captured, which would record the pool's own work: do this before, and capture "
+                "only translations and the engine's kernels. Nothing was changed."
+            )
         if self._thread != get_ident():
             if self._thread != _NO_THREAD:
                 raise WrongThread(self._thread, get_ident())

@@ -158,7 +158,7 @@ def _prepare(pairs: Sequence[Pair], clears: bool) -> tuple[int, Prepared]:
 
 
 @triton.jit
-def _with_one_nan(value, found):
+def with_one_nan(value, found):
     """Numbers after a cast; devices differ in which NaN a NaN becomes."""
     if found.dtype == tl.float32:
         bits = found.to(tl.int32, bitcast=True)
@@ -199,7 +199,7 @@ def _copy_block(
     if a_ptr.dtype.element_ty == b_ptr.dtype.element_ty:
         tl.store(b_first + b_at, value, mask=at < size)
     else:
-        tl.store(b_first + b_at, _with_one_nan(value, value.to(b_ptr.dtype.element_ty)), mask=at < size)
+        tl.store(b_first + b_at, with_one_nan(value, value.to(b_ptr.dtype.element_ty)), mask=at < size)
 
 
 @triton.jit

@@ -40,13 +40,16 @@ class Prepared:
         """Launch on the current stream of the tensors' device, with so many programs in one axis."""
         found = self._compiled.get(tuple(map(type, changing)))
         if found is None:
-            self._first_launch(programs, changing)
+            self._launch_through_triton(programs, changing)
             return
-        if self._index is not None and torch._C._cuda_getDevice() != self._index:
-            with torch.cuda.device(self._index):
+        try:
+            if self._index is not None and torch._C._cuda_getDevice() != self._index:
+                with torch.cuda.device(self._index):
+                    self._launch_again(*found, programs, changing)
+            else:
                 self._launch_again(*found, programs, changing)
-        else:
-            self._launch_again(*found, programs, changing)
+        except OverflowError:  # a number that passes 32 bits, unlike those before: nothing was launched
+            self._launch_through_triton(programs, changing)
 
     def _launch_again(
         self, run: Any, function: int, packed: Any, rest: tuple[Any, ...], programs: int, changing: tuple[Any, ...]
@@ -55,7 +58,7 @@ class Prepared:
         values = [value.data_ptr() if isinstance(value, Tensor) else value for value in changing]
         run(programs, 1, 1, stream, function, packed, None, None, None, *values, *rest)
 
-    def _first_launch(self, programs: int, changing: tuple[Any, ...]) -> None:
+    def _launch_through_triton(self, programs: int, changing: tuple[Any, ...]) -> None:
         """Launch through Triton, which compiles; keep what later launches need, addresses in place of tensors."""
         with nullcontext() if self._index is None else torch.cuda.device(self._index):
             compiled = self.kernel[(programs,)](*changing, *self.fixed, **self.options)

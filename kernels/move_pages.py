@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 import triton
 from torch import Tensor
@@ -63,8 +62,8 @@ class MovePages:
             ValueError: there are not as many of either, the buffer has no such page, or a hole is a source or given
                 twice.
         """
-        source, hole = slot_pair(sources, holes, self._device, (self.pages, self.pages), noun="page")
-        _check_apart(source, hole)
+        counts = self.pages, self.pages
+        source, hole = slot_pair(sources, holes, self._device, counts, is_one_pool=True, noun="page")
         count = count_of(source)
         if count * self._blocks > MOST_PROGRAMS:
             raise ValueError(f"{count} pages in one call: at most {MOST_PROGRAMS // self._blocks} go into one launch")
@@ -74,18 +73,6 @@ class MovePages:
             self.prepared.launch(self._blocks * count, source, hole)
         else:
             move_pages_reference(self._rows, source, hole)
-
-
-def _check_apart(source: int | Tensor, hole: int | Tensor) -> None:
-    """Raises ValueError where a hole is a source, as far as the numbers are on the host."""
-    if isinstance(source, int) or isinstance(hole, int):
-        shared = [source] if source == hole else []
-    elif source.device.type == hole.device.type == "cpu":
-        shared = np.intersect1d(source.numpy(), hole.numpy()).tolist()
-    else:
-        return
-    if shared:
-        raise ValueError(f"page {shared[0]} is a source and a hole: copy in two calls, each hole no source of its call")
 
 
 def move_pages_reference(rows: Tensor, source: int | Tensor, hole: int | Tensor) -> None:

@@ -12,7 +12,7 @@ from poolproof.kernels import interpreter
 from poolproof.kernels.copy_windows import Pair, check_windows, copy_windows_reference, filled, window_launches
 from poolproof.kernels.overlap import Meeting
 from poolproof.kernels.slot_copy import SlotCopy
-from poolproof.kernels.slots import Slots, check_meetings, check_targets, device_slots, host_slots
+from poolproof.kernels.slots import Slots, check_meetings, check_targets, numbers_of
 
 INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32}
 """By their bytes."""
@@ -77,9 +77,9 @@ class WindowMoves(SlotCopy):
 
     def _numbers(self, sources: Slots, targets: Slots, clears: Slots) -> tuple[np.ndarray | Tensor, ...]:
         """The slots: arrays of the host, which are checked, and tensors of the device."""
-        source = _taken(sources, self._device, self._counts[0], "the source slots")
-        target = _taken(targets, self._device, self._counts[1], "the target slots")
-        clear = _taken(clears, self._device, self._counts[1], "the slots to clear")
+        source = numbers_of(sources, self._device, self._counts[0], "the source slots")
+        target = numbers_of(targets, self._device, self._counts[1], "the target slots")
+        clear = numbers_of(clears, self._device, self._counts[1], "the slots to clear")
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source slots and {len(target)} target slots: give as many of either")
         if isinstance(target, np.ndarray):
@@ -135,12 +135,6 @@ def zero(windows: Sequence[Tensor], slots: int | Tensor) -> None:
 def in_integers(tensor: Tensor) -> Tensor:
     """The bits of a tensor whose elements have 1, 2 or 4 bytes, in place."""
     return tensor.view(INTEGERS[tensor.element_size()])
-
-
-def _taken(slots: Slots, device: torch.device, count: int, what: str) -> np.ndarray | Tensor:
-    if isinstance(slots, Tensor) and slots.device.type != "cpu":
-        return device_slots(slots, device, what)
-    return host_slots(slots, count, what)
 
 
 def _check_clears(

@@ -90,12 +90,22 @@ def check_meetings(source: np.ndarray, target: np.ndarray, meetings: Sequence[Me
             raise ValueError(f"target slot {both[0]} lies over a slot that the same call reads: copy in two calls")
 
 
+def check_apart(source: np.ndarray, target: np.ndarray, noun: str) -> None:
+    """Raises ValueError where a target is a source."""
+    shared = np.intersect1d(source, target)
+    if shared.size:
+        raise ValueError(
+            f"{noun} {shared[0]} is a source and a target: copy in two calls, each target no source of its call"
+        )
+
+
 def slot_pair(
     sources: Slots,
     targets: Slots,
     device: torch.device,
     counts: tuple[int, int],
     meetings: Sequence[Meeting] = (),
+    is_one_pool: bool = False,
     noun: str = "slot",
 ) -> tuple[int, int] | tuple[Tensor, Tensor]:
     """Sources and targets of as many copies, checked. One pair from the host stays numbers, which need no copy.
@@ -105,23 +115,26 @@ def slot_pair(
         device: where the pools are.
         counts: how many slots the sources' and the targets' pool have.
         meetings: how slots of the two pools share bytes.
+        is_one_pool: whether the two pools are one, so that no target may be a source.
         noun: what they are called in messages.
 
     Raises:
         TypeError: they are not integers.
         ValueError: there are not as many of either, one of them is no list of slots of its pool, or copies would meet.
     """
-    is_plain = type(sources) is int and type(targets) is int and not meetings
+    is_plain = type(sources) is int and type(targets) is int and not (meetings or is_one_pool)
     if is_plain and 0 <= sources < counts[0] and 0 <= targets < counts[1]:  # type: ignore[operator]
         return sources, targets  # type: ignore[return-value]
-    source = _numbers(sources, device, counts[0], f"the source {noun}s")
-    target = _numbers(targets, device, counts[1], f"the target {noun}s")
+    source = numbers_of(sources, device, counts[0], f"the source {noun}s")
+    target = numbers_of(targets, device, counts[1], f"the target {noun}s")
     if len(source) != len(target):
         raise ValueError(f"{len(source)} source {noun}s and {len(target)} target {noun}s: give as many of either")
     if isinstance(target, np.ndarray):
         check_targets(target, noun)
     if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
         check_meetings(source, target, meetings)
+        if is_one_pool:
+            check_apart(source, target, noun)
         if len(source) == 1:
             return int(source[0]), int(target[0])
         both = torch.from_numpy(np.stack((source, target))).to(device, non_blocking=True)
@@ -134,7 +147,12 @@ def count_of(slots: int | Tensor) -> int:
     return 1 if isinstance(slots, int) else slots.numel()
 
 
-def _numbers(slots: Slots, device: torch.device, count: int, what: str) -> np.ndarray | Tensor:
+def numbers_of(slots: Slots, device: torch.device, count: int, what: str) -> np.ndarray | Tensor:
+    """Slot numbers: an array of those from the host, which are checked, or a tensor of those on the device.
+
+    Raises:
+        TypeError, ValueError: as `host_slots` and `device_slots`.
+    """
     if isinstance(slots, Tensor) and slots.device.type != "cpu":
         return device_slots(slots, device, what)
     return host_slots(slots, count, what)

@@ -138,7 +138,7 @@ def translate_reference(
 
 @triton.jit(do_not_specialize=["tokens", "out", "count", "ids", "ranks", "rank"])
 def _translate(
-    tokens, out, count, table, ids, ranks, rank,
+    tokens, out, count: tl.int64, table, ids, ranks, rank,
     PAGE_SIZE: tl.constexpr, SHARED: tl.constexpr, OWNER: tl.constexpr,
     ALIGNED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip

@@ -35,7 +35,9 @@ def check_buffer(buffer: Tensor, page_bytes: Sequence[int]) -> None:
 
 def unit_of(buffer: Tensor, page_bytes: Sequence[int]) -> int:
     """Bytes of the widest unit of which every page is a whole number and starts at a multiple."""
-    return gcd(max(UNITS), *page_bytes, buffer.storage_offset(), buffer.data_ptr() if buffer.device.type != "meta" else 0)
+    return gcd(
+        max(UNITS), *page_bytes, buffer.storage_offset(), buffer.data_ptr() if buffer.device.type != "meta" else 0
+    )
 
 
 def vector_of(buffer: Tensor, page_bytes: Sequence[int]) -> int:

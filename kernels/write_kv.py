@@ -11,7 +11,7 @@ from triton import language as tl
 
 from poolproof.kernels import interpreter
 from poolproof.kernels.codec import BITS, NAN_BITS
-from poolproof.kernels.copy_windows import _with_one_nan
+from poolproof.kernels.copy_windows import with_one_nan
 from poolproof.kernels.launch import Prepared
 from poolproof.kernels.layout import FORMATS, KernelArgumentError
 from poolproof.kernels.overlap import are_apart, meets_itself
@@ -483,7 +483,7 @@ def _write_part(
     elif rows.dtype.element_ty == pages.dtype.element_ty:
         tl.store(place, value, mask=mask)
     else:
-        tl.store(place, _with_one_nan(value, value.to(pages.dtype.element_ty)), mask=mask)
+        tl.store(place, with_one_nan(value, value.to(pages.dtype.element_ty)), mask=mask)
 
 
 @triton.jit(do_not_specialize=["tokens", "k_scale", "v_scale", "count", "k_token", "k_head", "v_token", "v_head"])

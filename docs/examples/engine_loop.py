@@ -46,10 +46,10 @@ class Sequence:
     @property
     def demand(self) -> dict[str, int]:
         """What it takes to begin."""
-        return {"kv": -(-self.prompt // SIZE), "state": 1}
+        return {"full": -(-self.prompt // SIZE), "state": 1}
 
     def token_ids(self, padded: int) -> list[int]:
-        """The ids of its tokens after the next step, padded with -1: the id of the page, times SIZE, plus the offset."""
+        """The ids of its tokens after the next step, `id of the page * SIZE + offset`, and -1 for padding."""
         ids = [page * SIZE + offset for page in self.pages for offset in range(SIZE)]
         return ids[: self.target] + [-1] * (padded - self.target)
 
@@ -72,12 +72,12 @@ class Report:
 def serve(pool: pp.UnifiedPool, requests: Iterable[Sequence]) -> Report:
     """Serve all requests, each of which fits into the pool alone."""
     waiting, running, report = deque(requests), list[Sequence](), Report()
-    writers = [WriteKV(k, v) for k, v in zip(pool.views("kv").k, pool.views("kv").v, strict=True)]
+    writers = [WriteKV(k, v) for k, v in zip(pool.views("full").k, pool.views("full").v, strict=True)]
     while waiting or running:
         batch = []
         for s in running:
             try:
-                s.pages += pool["kv"].extend(s.pages[-1:], [s.length], [s.target]).tolist()
+                s.pages += pool["full"].extend(s.pages[-1:], [s.length], [s.target]).tolist()
                 batch.append(s)
             except pp.BufferExhausted:  # nothing has changed: it waits until others free pages
                 report.waits += 1
@@ -90,7 +90,7 @@ def serve(pool: pp.UnifiedPool, requests: Iterable[Sequence]) -> Report:
         # Newcomers come when nobody waits, and their prompt fits: what compaction can make room for is counted.
         while waiting and len(batch) == len(running) and pool.fits(waiting[0].demand):
             new, given = waiting[0], pool.alloc(waiting.popleft().demand)
-            new.pages, new.state = given["kv"].tolist(), given["state"].tolist()
+            new.pages, new.state = given["full"].tolist(), given["state"].tolist()
             running.append(new)
             batch.append(new)
         report.deviation = max(report.deviation, step(pool, batch, writers))
@@ -106,7 +106,7 @@ def serve(pool: pp.UnifiedPool, requests: Iterable[Sequence]) -> Report:
 
 def leave(pool: pp.UnifiedPool, s: Sequence) -> None:
     """Its ids die at once. Whoever is given the pages comes behind the last step on the stream."""
-    pool["kv"].free(s.pages)
+    pool["full"].free(s.pages)
     pool["state"].free(s.state)
 
 
@@ -114,24 +114,26 @@ def step(pool: pp.UnifiedPool, batch: list[Sequence], writers: list[WriteKV]) ->
     """Write the new tokens of a batch and attend to all its tokens; how far what comes out is from the truth."""
     pages, slots = [page for s in batch for page in s.pages], [slot for s in batch for slot in s.state]
     written = [page for s in batch for page in s.pages[s.length // SIZE :]]
-    flight = pool.begin_step(reads={"kv": pages, "state": slots}, writes={"kv": written, "state": slots})
-    # From here on the tables say where everything is. Padding (-1) is the sink's.
-    device, views, states = pool.buffer.device, pool.views("kv"), pool.views("state").temporal[0, :, :, 0]
+    flight = pool.begin_step(reads={"full": pages, "state": slots}, writes={"full": written, "state": slots})
+    # The device's tables say from here on where everything is; padding becomes tokens of the sink.
+    device, views, states = pool.buffer.device, pool.views("full"), pool.views("state").temporal[0, :, :, 0]
     ids = torch.tensor([s.token_ids(max(s.target for s in batch)) for s in batch], device=device)
-    rows, at = pool["kv"].translate(ids), pool["state"].translate(torch.tensor(slots, device=device))
+    rows, at = pool["full"].translate(ids), pool["state"].translate(torch.tensor(slots, device=device))
     number, old, new = torch.tensor([(s.number, s.length, s.target) for s in batch], device=device).T[..., None]
     position = torch.arange(ids.shape[1], device=device)
-    is_new, is_token, outputs = (position >= old) & (position < new), position < new, []
+    is_new, is_token = (position >= old) & (position < new), position < new
+    places, outputs = (rows // SIZE, rows % SIZE), []
     for layer, write in enumerate(writers):
         keys, values = truth(layer, number, position)  # a model would have computed those of the new tokens
         write(keys[is_new], values[is_new], rows[is_new])
-        query, (k, v) = truth(layer, number, new)[0][:, 0], (views.k[layer], views.v[layer])
-        outputs.append(attention(query, k[rows // SIZE, rows % SIZE], v[rows // SIZE, rows % SIZE], is_token))
+        query = truth(layer, number, new)[0][:, 0]
+        outputs.append(attention(query, views.k[layer][places], views.v[layer][places], is_token))
     states[at] += (keys * is_new[..., None, None]).sum(1)  # the state of a sequence is the sum of its keys so far
+    sums = states[at]
     flight.launched()  # all of it is on the stream
     flight.complete()  # the host need not wait for the device: all that the pool does from now on comes behind
     flight.retire()
-    return deviation(outputs, states[at], number, position, new)
+    return deviation(outputs, sums, number, position, new)
 
 
 def attention(query: Tensor, k: Tensor, v: Tensor, is_token: Tensor) -> Tensor:
@@ -165,18 +167,18 @@ def deviation(outputs: list[Tensor], states: Tensor, number: Tensor, position: T
 # ------------------------------------------------------------------------------------------------------------ the story
 
 
-def open_pool(device: str, total_bytes: int = 60_000) -> pp.UnifiedPool:
+def open_pool(device: str, total_bytes: int = 50_000) -> pp.UnifiedPool:
     """Keys and values grow up from one end of the bytes, states down from the other."""
     f32 = "float32"
-    kv = pp.KVPages("kv", layers=LAYERS, kv_heads=HEADS, head_dim=DIM, dtype=f32, page_size=SIZE, grows="up")
+    full = pp.KVPages("full", layers=LAYERS, kv_heads=HEADS, head_dim=DIM, dtype=f32, page_size=SIZE, grows="up")
     shape, zero = (HEADS, 1, DIM), "on_handout"
     state = pp.StateSlots(
         "state", layers=1, conv_shapes=[], temporal_shape=shape, conv_dtype=f32, temporal_dtype=f32, zero=zero
     )
-    return pp.UnifiedPool(total_bytes, [kv, state], device=device)
+    return pp.UnifiedPool(total_bytes, [full, state], device=device)
 
 
-def some_requests(seed: int = 0, count: int = 24) -> list[Sequence]:
+def some_requests(seed: int = 0, count: int = 16) -> list[Sequence]:
     """Prompts and answers of random lengths."""
     draw = random.Random(seed)
     lengths = [(draw.randint(1, 40), draw.randint(1, 40)) for _ in range(count)]
@@ -190,9 +192,11 @@ def main(device: str | None = None) -> Report:
     report = serve(pool, some_requests())
     assert pool.check() == []
     assert pool.stats().used_bytes == 0
+    assert report.moved > 0
     print(f"on {device}: {report}")
     return report
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)  # for tensors as small as these, threads only wait for one another
     main(*sys.argv[1:])

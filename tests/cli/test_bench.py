@@ -100,4 +100,4 @@ def test_which_benches_run() -> None:
     assert set(bench.BENCHES) == {file.stem for file in (ROOT / "bench").glob("*.py")} - {"recurrence"}
     assert "codec" not in bench.chosen((), "")
     assert bench.chosen((), "--gpu") == list(bench.BENCHES)
-    assert bench.chosen((), "--smoke") == ["codec", "codec_accuracy", "unified_pool"]
+    assert bench.chosen((), "--smoke") == ["codec", "codec_accuracy", "unified_pool", "unified_gpu"]

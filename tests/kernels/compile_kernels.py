@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import torch
@@ -14,8 +15,11 @@ from poolproof.kernels.clear_windows import ClearWindows
 from poolproof.kernels.copy_windows import CopyWindows
 from poolproof.kernels.dequantize_load import DequantizeLoad
 from poolproof.kernels.launch import Prepared
+from poolproof.kernels.move_pages import MovePages
 from poolproof.kernels.move_windows import CopyAndClearWindows
 from poolproof.kernels.quantize_store import QuantizeStore
+from poolproof.kernels.refresh_pages import RefreshPages
+from poolproof.kernels.translate_tokens import TranslateTokens
 from poolproof.kernels.write_kv import WriteKV
 
 HOPPER = GPUTarget("cuda", 90, 32)
@@ -92,6 +96,21 @@ def write_launches() -> list[tuple[Prepared, tuple[Any, ...]]]:
     return found
 
 
+def page_launches() -> list[tuple[Prepared, tuple[Any, ...]]]:
+    """Pages moved and zeroed, in units of every width; tokens of either dtype, aligned or not, of one rank and more."""
+    buffer, slots = torch.zeros(2**16, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64)
+    table, found = torch.zeros(8, dtype=torch.int32), []
+    for size, offset, pages in ((4096, 0, 1), (1000, 0, slots), (4100, 0, 1), (20_000, 2, slots), (16, 1, 1)):
+        found.append((MovePages(buffer[offset:], size).prepared, (pages, pages)))
+    for sizes, offset in (((4096,), 0), ((20_000, 40, 1000), 4), ((16, 7), 1)):
+        found.append((RefreshPages(buffer[offset:], sizes, table).prepared, (slots, 1, 1, 1)))
+    for page_size, (ranks, rank) in ((16, (1, None)), (3, (2, None)), (64, (3, 1))):
+        translate = TranslateTokens(table, page_size, 9, ranks, rank)
+        for dtype, aligned in product((torch.int64, torch.int32), (True, False)):
+            found.append((translate.prepared(dtype, aligned), (slots.to(dtype), slots.to(dtype), 2)))
+    return found
+
+
 def main() -> None:
     """Compile all: full tiles with slots as numbers, masked ones with lists of slots. The count goes to the output."""
     formats = (torch.bfloat16, torch.float16, torch.float32)
@@ -101,7 +120,7 @@ def main() -> None:
         for prepared in launches + window_launches(formats) + window_launches(formats[::-1]):
             compile_prepared(prepared, changing)
             count += 1
-    for prepared, changing in clear_launches() + write_launches():
+    for prepared, changing in clear_launches() + write_launches() + page_launches():
         compile_prepared(prepared, changing)
         count += 1
     print("compiled", count)

@@ -446,7 +446,7 @@ def unseen(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> torch.devic
     def taken(slots: Slots, on: torch.device, count: int, what: str) -> np.ndarray | Tensor:
         return device_slots(slots, on, what) if isinstance(slots, Tensor) else host_slots(slots, count, what)
 
-    monkeypatch.setattr(move_windows, "_taken", taken)
+    monkeypatch.setattr(move_windows, "numbers_of", taken)
     return device
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from poolproof.buffer_reports import BufferSnapshot, BufferStats
     from poolproof.compaction import Move
+    from poolproof.cuda_streams import CudaStreams
     from poolproof.errors import (
         Fault,
         GroupError,
@@ -69,6 +70,7 @@ _HOMES: Final = {
     "BufferSnapshot": "buffer_reports",
     "BufferStats": "buffer_reports",
     "Checkpoints": "sub_pools",
+    "CudaStreams": "cuda_streams",
     "EventSource": "events",
     "Fault": "errors",
     "FreeGroup": "holds",
@@ -114,6 +116,7 @@ __all__ = [
     "BufferSnapshot",
     "BufferStats",
     "Checkpoints",
+    "CudaStreams",
     "EventSource",
     "Fault",
     "FreeGroup",

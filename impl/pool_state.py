@@ -255,7 +255,7 @@ class PoolState:
     def _refresh(self, with_tables: bool = True) -> None:
         """Zero what was handed out since the last time, in a step of the pool's own, and tell a device of the tables.
 
-        While a step at home is open, nothing may be due: its work would find what came about after it began.
+        While a step at home is open, none of this may concern its pages: its work comes after.
         """
         due = None if self._guard is None else self._guard.due(self._flight.open_home_step is not None)
         if due is not None:
@@ -265,17 +265,23 @@ class PoolState:
             self._run(None, due[1])
 
     def _refresh_bytes(self, with_tables: bool) -> None:
-        changes = self._bytes.take_changes() if with_tables else NO_CHANGES
         if not self._has_queue():
-            if len(changes.places) or changes.wiped:
-                self._run(None, lambda: self._bytes.refresh([NOTHING] * len(self._tables), changes))
+            if with_tables:
+                self._tell_tables()
             return
+        changes = self._bytes.take_changes() if with_tables else NO_CHANGES
         step = self._own_step()
         zeros = [unwritable(table.zero_queue(step)) for table in self._tables]
         named = zip(self.layouts, zeros, strict=True)
         step.writes = {layout.name: pages for layout, pages in named if len(pages)}
         self._run(step, lambda: self._bytes.refresh(zeros, changes))
         self._launch_own(step)
+
+    def _tell_tables(self) -> None:
+        """Tell a device of the tables, and no more."""
+        changes = self._bytes.take_changes()
+        if len(changes.places) or changes.wiped:
+            self._run(None, lambda: self._bytes.refresh([NOTHING] * len(self._tables), changes))
 
 
 def _events(device: Any, events: EventSource | None) -> EventSource:

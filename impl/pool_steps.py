@@ -75,8 +75,8 @@ class PoolSteps(PoolPages):
         written = {name: self._step_ids("writes", name, ids) for name, ids in _by_name("writes", writes).items()}
         for name, ids in read.items():
             self._check_filled(name, ids)
-        if self._has_queue() or self._bytes.is_behind():
-            self._check_no_open_step("zero pages that were handed out, nor tell the device where pages are")
+        if self._has_queue():
+            self._check_no_open_step("zero pages that were handed out")
         waits = self._to_wait_for(stream, read, written, after)
         self._wait_for_readers_of_tables()
         self._refresh()
@@ -97,8 +97,7 @@ class PoolSteps(PoolPages):
         for other in ordered:
             step.waits.add(other)
             self._note("wait_for", step, other)
-        if not step.is_home:
-            step.ids = [(name, ids) for given in (read, written) for name, ids in given.items()]
+        step.ids = [(name, ids) for given in (read, written) for name, ids in given.items()]
         step.reads = {name: unwritable(self._at(name).physical[ids]) for name, ids in read.items()}
         step.writes = {name: unwritable(self._at(name).physical[ids]) for name, ids in written.items()}
         for name, ids in read.items():
@@ -155,14 +154,15 @@ class PoolSteps(PoolPages):
         return waits
 
     def _wait_for_readers_of_tables(self) -> None:
-        """A step away from home may translate its ids on the device as long as it runs: entries of theirs stay so long.
+        """A step may translate its ids on the device until it is over: entries of theirs stay so long.
 
-        They change where an id was freed meanwhile.
+        They change where an id was freed meanwhile. What is launched at home comes before anyway.
         """
-        if not self._flight.away or not self._bytes.is_behind():
+        if not self._bytes.is_behind():
             return
-        changed = self._bytes.behind()
-        readers = [step for step in self._flight.away if self._reads_entries(step, changed)]
+        late = [step for step in self._flight if step.phase is Phase.OPEN or not step.is_home]
+        changed = self._bytes.behind() if late else {}
+        readers = [step for step in late if self._reads_entries(step, changed)]
         for step in readers:
             if step.phase is Phase.OPEN:
                 raise StepError(
@@ -250,7 +250,7 @@ class PoolSteps(PoolPages):
         if self._bytes.is_behind() and not (self._flight.is_any_open or self._events.is_capturing()):
             self._enter()
             self._wait_for_readers_of_tables()
-            self._refresh()
+            self._tell_tables()
             self._events.join()
         size = self.layouts[table.index].page_size
         return self._bytes.translate(table, tokens, size, out, ranks, rank)

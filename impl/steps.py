@@ -41,7 +41,7 @@ class Step(Handle):
     Attributes:
         number: the place in the order in which all steps of the pool began.
         stream: as given; None is home.
-        ids: of a step away from home: by sub-pool, the ids that were given.
+        ids: the ids that were given, by sub-pool, of reads and of writes.
         reads, writes: by sub-pool, the physical pages of the ids that were given, in their order, int64.
         waits: the steps that it waits for.
         began: the pool's time.

@@ -100,5 +100,5 @@ def _move(
         if WHOLE:
             tl.store(b + at, tl.load(a + at))
         else:
-            inside = at < tl.multiple_of(size, VECTOR)
+            inside = at < tl.multiple_of(size.to(tl.int64), VECTOR)
             tl.store(b + at, tl.load(a + at, mask=inside), mask=inside)

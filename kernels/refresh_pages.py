@@ -101,7 +101,10 @@ class RefreshPages:
         programs = sum(n * each for n, each in zip(zeros, self.blocks, strict=True))
         writers = triton.cdiv(updates, UPDATES)
         if programs + writers > MOST_PROGRAMS:
-            raise ValueError(f"{sum(zeros)} pages to zero take {programs} programs; a launch has {MOST_PROGRAMS}")
+            raise ValueError(
+                f"{sum(zeros)} pages to zero and {updates} entries take {programs + writers} programs; a launch has "
+                f"{MOST_PROGRAMS}: do it in several"
+            )
         if programs + writers == 0 or self._buffer.device.type == "meta":
             return
         if self._buffer.device.type == "cuda" or interpreter.is_on():

@@ -60,7 +60,7 @@ class TranslateTokens:
         """Bind a table.
 
         Args:
-            table: [ids], int32, contiguous: the page of each id, 0 (the sink's) for ids without one.
+            table: [ids], int32, contiguous: the page of each id, 0 (the sink's) for ids without one, so for id 0.
             page_size: tokens a page, of one rank.
             pages: pages of the buffer.
             ranks: ranks of the context-parallel group.
@@ -136,25 +136,40 @@ def translate_reference(
     return out.copy_(found)
 
 
+@triton.jit
+def _lies_at(
+    token, table, ids, ranks, rank, PAGE_SIZE: tl.constexpr, SHARED: tl.constexpr, OWNER: tl.constexpr
+):  # fmt: skip
+    """Where tokens lie."""
+    own = token >= 0
+    if OWNER:
+        own = own & (token % ranks == rank)
+    local = token // ranks if SHARED else token
+    number = local // PAGE_SIZE
+    page = tl.load(table + tl.where(own & (number < ids), number, 0)).to(tl.int64)
+    return tl.where(own, page * PAGE_SIZE + local % PAGE_SIZE, 0)
+
+
 @triton.jit(do_not_specialize=["tokens", "out", "count", "ids", "ranks", "rank"])
 def _translate(
     tokens, out, count: tl.int64, table, ids, ranks, rank,
     PAGE_SIZE: tl.constexpr, SHARED: tl.constexpr, OWNER: tl.constexpr,
     ALIGNED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A program translates a block of tokens."""
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < count
+    """A program translates a block of tokens; only the last one has a mask, which would keep loads narrow."""
+    first = tl.program_id(0).to(tl.int64) * BLOCK
+    at = first + tl.arange(0, BLOCK)
+    begin = tokens + at
+    end = out + at
     if ALIGNED:
-        tokens = tl.multiple_of(tokens, 16)
-        out = tl.multiple_of(out, 16)
-    token = tl.load(tokens + at, mask=inside, other=-1).to(tl.int64)
-    own = token >= 0
-    if OWNER:
-        own = own & (token % ranks == rank)
-    local = token // ranks if SHARED else token
-    number = local // PAGE_SIZE
-    known = own & (number < ids)
-    page = tl.load(table + tl.where(known, number, 0), mask=inside, other=0).to(tl.int64)
-    found = tl.where(own, page * PAGE_SIZE + local % PAGE_SIZE, 0)
-    tl.store(out + at, found.to(out.dtype.element_ty), mask=inside)
+        begin = tl.multiple_of(begin, 16)
+        end = tl.multiple_of(end, 16)
+    if first + BLOCK <= count:
+        token = tl.load(begin).to(tl.int64)
+        found = _lies_at(token, table, ids, ranks, rank, PAGE_SIZE, SHARED, OWNER)
+        tl.store(end, found.to(out.dtype.element_ty))
+    else:
+        inside = at < count
+        token = tl.load(begin, mask=inside, other=-1).to(tl.int64)
+        found = _lies_at(token, table, ids, ranks, rank, PAGE_SIZE, SHARED, OWNER)
+        tl.store(end, found.to(out.dtype.element_ty), mask=inside)

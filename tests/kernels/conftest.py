@@ -16,9 +16,9 @@ if not torch.cuda.is_available():
     assert not late, "triton was imported before tests/kernels/conftest.py could ask for its interpreter"
     os.environ["TRITON_INTERPRET"] = "1"
 
-from poolproof.kernels import interpreter
+from places import needs_cuda
 
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+from poolproof.kernels import interpreter
 
 
 @pytest.fixture(

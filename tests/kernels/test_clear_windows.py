@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from conftest import needs_cuda
+from places import needs_cuda
 from test_copy_windows import CASTS, CHECKPOINTS, KINDS, SLOTS, expect, laid_out, whole, windows
 from torch import Tensor
 

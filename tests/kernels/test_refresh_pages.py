@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from conftest import needs_cuda
+from places import needs_cuda
 from test_move_pages import OFFSETS, SIZES, Memory, memory
 from torch import Tensor
 
@@ -284,7 +284,7 @@ def test_more_than_goes_into_a_launch_is_refused(device: torch.device, monkeypat
     refresh, before = RefreshPages(it.memory.buffer, [4100, 40], it.table), it.state()
     for zeros, places in (([[0, 1], [4, 9]], []), ([[0, 1], [4]], [7]), ([[0], [4, 5]], range(UPDATES + 1))):
         row = torch.from_numpy(packed(refresh, zeros, places, places)).to(device)
-        with pytest.raises(ValueError, match=f"^{sum(map(len, zeros))} pages to zero take .*; a launch has 5"):
+        with pytest.raises(ValueError, match=f"^{sum(map(len, zeros))} pages to zero and .*; a launch has 5"):
             refresh(row, [len(pages) for pages in zeros], len(places))
     assert all(np.array_equal(a, b) for a, b in zip(it.state(), before, strict=True))
     refresh_and_compare(it, [4100, 40], [[0, 1], [4]], refresh=refresh)

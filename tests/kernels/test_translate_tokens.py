@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import needs_cuda
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from places import needs_cuda
 from torch import Tensor
 
 from poolproof.kernels import interpreter
@@ -215,17 +215,21 @@ def test_any_number_of_tokens(count: int, device: torch.device) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_slices_at_any_address(dtype: torch.dtype, device: torch.device) -> None:
-    """Both start at any element, in turns for one binding: at a multiple of 16 bytes or not."""
-    translate = bound(device, 16, table=[0, 4, 30] * 30)
+def test_slices_at_any_address(dtype: torch.dtype, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both start at any element, in turns for one binding: both at a multiple of 16 bytes or not."""
+    translate, asked = bound(device, 16, table=[0, 4, 30] * 30), []
+    prepared = translate.prepared
+    monkeypatch.setattr(translate, "prepared", lambda *kind: asked.append(kind) or prepared(*kind))
     numbers = [n * 5 % 1500 - 4 for n in range(BLOCK + 9)]
     for start, to in product((0, 1, 2, 4), (0, 4, 3)):
         tokens, out = sliced(numbers, dtype, start, device), sliced([FILL] * len(numbers), dtype, to, device)
         check_around(translate, tokens, out)
         check_around(translate, tokens[start:], out[: len(numbers) - start])
         check_around(translate, tokens, tokens)
-    compiled = device.type == "cuda" or interpreter.is_on()
-    assert set(translate._prepared) == ({(dtype, True), (dtype, False)} if compiled else set())
+        starts = [(start, to), (2 * start, to), (start, start)]
+        aligned = [(dtype, all(n * dtype.itemsize % 16 == 0 for n in both)) for both in starts]
+        assert asked == (aligned if device.type == "cuda" or interpreter.is_on() else [])
+        asked.clear()
 
 
 LAYOUTS = ["plain", "transposed", "every other", "rows apart"]

@@ -103,16 +103,18 @@ class Guard:
         late_freed = [self._is_free(k, pages) for k, pages in enumerate(late)]
         before += self._looks_at(touched, late)
         written = [pages[~free] for pages, free in zip(late, late_freed, strict=True)]
+        bound = [table.virtual[pages] != NO_ID for table, pages in zip(self._tables, touched, strict=True)]
         for k in range(len(self._tables)):
             before += self._poison(k, distinct(np.concatenate([touched[k][freed[k]], late[k][late_freed[k]]])), written)
         after: list[Work] = []
         for k, table in enumerate(self._tables):
-            fresh = touched[k][~freed[k]]
+            fresh = touched[k][bound[k]]
             fresh = fresh[~np.isin(fresh, written[k])]
             if len(fresh) and not table.zeroed:
                 before.append(self._poison_pages(k, fresh))
             after += self._tag(k, distinct(np.concatenate([fresh, written[k]])))
-            table.touched, self._late[k] = [], []
+            waiting = written[k][table.virtual[written[k]] == NO_ID]  # pages that were written, and are not let go yet
+            table.touched, self._late[k] = [], [waiting] if len(waiting) else []
         return _all(before), _all(after)
 
     def _is_free(self, k: int, pages: Pages) -> NDArray[np.bool_]:

@@ -217,6 +217,7 @@ class Guard:
         """Look at pages, and remember what to say of them."""
 
         def work() -> None:
+            """On the stream."""
             wrong = self._is_changed(k, pages, tags)
             self._looks.append((wrong, lambda n: self._violation(k, int(pages[n]), tags[n])))
             if len(self._looks) > _NOTES:

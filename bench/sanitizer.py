@@ -1,8 +1,8 @@
-"""compute-sanitizer over the kernels' GPU tests: `python bench/sanitizer.py [--tools ...] [--jobs N] [--json FILE]`.
+"""compute-sanitizer over the kernels' GPU tests: `python bench/sanitizer.py [--tools ...] [--json FILE]`.
 
-Each tool runs the GPU-marked tests of tests/kernels but those of huge buffers; torch does not pool its allocations
-meanwhile, so that memcheck and initcheck see each tensor by itself. Needs a CUDA device, compute-sanitizer, pytest and
-pytest-xdist.
+Each tool, side by side with the others, runs the GPU-marked tests of tests/kernels but those of huge buffers. Torch
+does not pool its allocations meanwhile, so that memcheck and initcheck see each tensor by itself. Needs a CUDA device,
+compute-sanitizer and pytest.
 
 Exit codes: 0 no tool found anything; 1 one did, or a test failed; 2 wrong use.
 """
@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -33,34 +34,21 @@ _RACES = re.compile(r"RACECHECK SUMMARY: (\d+) hazard")
 _CLOSING = re.compile(r"(?:(\d+) failed, )?(\d+) passed")
 
 
-def command(tool: str, jobs: int, tests: str) -> list[str]:
+def command(tool: str, tests: str) -> list[str]:
     """The program that runs the tests under a tool."""
-    pytest = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "gpu",
-        "-k",
-        LEFT_OUT,
-        "-n",
-        str(jobs),
-    ]
-    return ["compute-sanitizer", "--tool", tool, "--target-processes", "all", *pytest, *tests.split()]
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", "-k", LEFT_OUT]
+    return ["compute-sanitizer", "--tool", tool, *pytest, *tests.split()]
 
 
-def run(tool: str, jobs: int, tests: str) -> dict[str, Any]:
+def run(tool: str, tests: str) -> dict[str, Any]:
     """Run the tests under a tool: what it found, and what became of the tests."""
     begin = time.perf_counter()
     environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-    done = subprocess.run(command(tool, jobs, tests), capture_output=True, text=True, cwd=HOME, env=environment)
+    done = subprocess.run(command(tool, tests), capture_output=True, text=True, cwd=HOME, env=environment)
     found = [int(n) for n in (_RACES if tool == "racecheck" else _SUMMARY).findall(done.stdout)]
     closing = _CLOSING.search(done.stdout)
     failed, passed = (int(closing[1] or 0), int(closing[2])) if closing else (0, 0)
-    reports = [line for line in done.stdout.splitlines() if line.startswith("=========")]
+    reports = [line for line in done.stdout.splitlines() if line.startswith("========= ")]
     return {
         "tool": tool,
         "errors": sum(found) if found else None,
@@ -68,7 +56,7 @@ def run(tool: str, jobs: int, tests: str) -> dict[str, Any]:
         "failed": failed,
         "exit_code": done.returncode,
         "seconds": round(time.perf_counter() - begin, 1),
-        "reports": [line for line in reports if "SUMMARY" not in line and line.strip("= ")][:40],
+        "reports": [line for line in reports if "SUMMARY" not in line and "COMPUTE-SANITIZER" not in line][:40],
         "tail": [] if closing else (done.stdout + done.stderr).splitlines()[-20:],
     }
 
@@ -107,12 +95,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
     parser.add_argument("--tests", default=TESTS, help="what pytest is given")
-    parser.add_argument("--jobs", type=int, default=4, help="processes of tests")
     parser.add_argument("--json", type=Path, help="write the result here")
     options = parser.parse_args()
     if shutil.which("compute-sanitizer") is None:
         parser.error("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
-    found = {**facts(), "tools": [run(tool, options.jobs, options.tests) for tool in options.tools]}
+    with ThreadPoolExecutor(len(options.tools)) as together:
+        tools = list(together.map(lambda tool: run(tool, options.tests), options.tools))
+    found = {**facts(), "tools": tools}
     print("| tool | errors | tests | seconds |\n|---|---:|---:|---:|")
     for one in found["tools"]:
         tests = f"{one['passed']} passed" + (f", {one['failed']} failed" if one["failed"] else "")

@@ -47,6 +47,7 @@ def bench(
     smoke: Annotated[
         bool, typer.Option("--smoke", help="Tiny sizes without a device; the times mean nothing.")
     ] = False,
+    save_dir: Annotated[Path | None, typer.Option(help="Write each bench's figures there, as NAME.json.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Measure on this machine. Needs a checkout: figures are not part of the installed package."""
@@ -58,9 +59,19 @@ def bench(
     for name in chosen(only or (), given):
         code, found[name] = run(folder / f"{name}.py", given if given in BENCHES[name] else "", as_json)
         status = max(status, code)
+    if save_dir is not None:
+        save(save_dir, found)
     if as_json:
         print_json({"verdict": "failed" if status else "measured", "benches": found})
     raise typer.Exit(status)
+
+
+def save(folder: Path, found: dict[str, Any]) -> None:
+    """Write the figures of every bench that has any, each to a file of its name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figures in found.items():
+        if figures is not None:
+            (folder / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n")
 
 
 def find_folder(homes: Sequence[Path]) -> Path:

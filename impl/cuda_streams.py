@@ -37,7 +37,7 @@ class CudaStreams:
         self.home = torch.cuda.current_stream(self.device) if home is None else home
         self._check(self.home)
         self._raw = self.home.cuda_stream
-        self._events: dict[int, Any] = {}
+        self._events: dict[Step, Any] = {}
 
     def _check(self, stream: Any) -> None:
         if not isinstance(stream, torch.cuda.Stream):
@@ -72,16 +72,16 @@ class CudaStreams:
     def wait(self, stream: Any, other: Step) -> None:
         """See `EventSource`. What is at home is in order, and others have come behind it in `begun`."""
         if other.stream is not None:
-            (self.home if stream is None else stream).wait_event(self._events[other.number])
+            (self.home if stream is None else stream).wait_event(self._events[other])
 
     def launched(self, step: Step) -> None:
         """See `EventSource`."""
         if step.stream is not None:
-            self._events[step.number] = step.stream.record_event()
+            self._events[step] = step.stream.record_event()
 
     def completed(self, step: Step) -> None:
         """See `EventSource`: home comes behind it, and so does all that comes behind home."""
-        event = self._events.pop(step.number, None)
+        event = self._events.pop(step, None)
         if event is not None:
             self.home.wait_event(event)
 

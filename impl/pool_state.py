@@ -112,8 +112,10 @@ class PoolState:
         """The buffer as a torch tensor."""
         from poolproof.device_bytes import DeviceBytes
 
-        home = getattr(self._events, "home", None)
-        return DeviceBytes(self.total_bytes, self._tables, self.sink_bytes, device, align, home)
+        home, where = getattr(self._events, "home", None), getattr(self._events, "device", device)
+        if str(where) not in (device, f"{device}:{getattr(where, 'index', None)}"):
+            raise LayoutError(f"device is {device!r}, and the streams are those of {where}: give the same to both")
+        return DeviceBytes(self.total_bytes, self._tables, self.sink_bytes, where, align, home)
 
     def _open_guard(self, zones: list[Zone]) -> Guard:
         """Red zones, poison and tags; the pool's buffer has bytes."""

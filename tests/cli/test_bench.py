@@ -51,9 +51,11 @@ def test_a_smoke_run_gives_one_json_object(poolproof: Command, tmp_path: Path) -
 
 @needs_torch
 def test_the_table_is_printed(poolproof: Command, tmp_path: Path) -> None:
-    said = poolproof("bench", "--only", "codec_accuracy", "--smoke", cwd=tmp_path).stdout
+    options = ("--only", "codec_accuracy", "--smoke", "--save-dir", "figures/here")
+    said = poolproof("bench", *options, cwd=tmp_path).stdout
     assert "int8 per channel" in said
     assert "in a row" in said
+    assert json.loads((tmp_path / "figures/here/codec_accuracy.json").read_text())["figures"]
 
 
 @needs_torch

@@ -63,7 +63,7 @@ def run(tool: str, tests: str) -> dict[str, Any]:
 
 def is_clean(result: dict[str, Any]) -> bool:
     """Has the tool run tests, and found nothing?"""
-    return bool(result["errors"] == 0 and result["passed"] and not result["failed"])
+    return bool(result["errors"] == 0 and result["passed"] and not result["exit_code"])
 
 
 def facts() -> dict[str, Any]:

@@ -143,7 +143,9 @@ def play_again(seed: int, number: int, kept: set[int] | None, as_json: bool, set
     trace = driver.shadow.history or []
     message = None if error is None else f"{type(error).__name__}: {error}"
     if as_json:
-        print_json({"seed": seed, "round": number, "passed": error is None, "failure": message, "trace": trace})
+        where = {"device": setting.device, "scale": setting.scale, "guard": setting.guard}
+        found = {"passed": error is None, "failure": message, "trace": trace}
+        print_json({"seed": seed, "round": number, **where, **found})
     else:
         print_lines([*(f"    {line}" for line in trace), "passed" if message is None else f"FAILED: {message}"])
     return error is None

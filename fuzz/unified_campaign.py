@@ -28,6 +28,8 @@ LENGTH: Final = 250
 GUARDED_SCALE: Final = 64
 DEFAULT_OPS: Final = 20_000
 CANARY_ROUNDS: Final = 400
+ATTEMPTS: Final = 200
+"""Layouts that are drawn for a buffer, until one is possible."""
 _BATCH: Final = 8
 """Buffers that a process takes at a time."""
 
@@ -170,6 +172,22 @@ class UnifiedResult:
         }
 
 
+def open_driver(name: str, make: Callable[..., UnifiedPool] = UnifiedPool, setting: Setting = SMALL) -> UnifiedDriver:
+    """A driver of the first layout drawn for this name that is possible.
+
+    Raises:
+        SettingError: none is, as where a device has no memory for any.
+    """
+    refusal: LayoutError | None = None
+    for attempt in range(ATTEMPTS):
+        layout = scaled(*draw_layout(random.Random(f"{name}/{attempt}")), setting.scale)
+        try:
+            return UnifiedDriver(name, *layout, make, device_of(setting.device), setting.guard)
+        except LayoutError as error:
+            refusal = error
+    raise SettingError(f"none of {ATTEMPTS} layouts is possible with {setting}: {refusal}")
+
+
 def play(
     seed: int,
     number: int,
@@ -179,15 +197,7 @@ def play(
     setting: Setting = SMALL,
 ) -> tuple[UnifiedDriver, Exception | None]:
     """One buffer of a seed: the driver afterwards, and what was wrong."""
-    name, attempt = f"{seed}/{number}", 0
-    while True:
-        total, sub_pools = draw_layout(random.Random(f"{name}/{attempt}"))
-        try:
-            size = scaled(total, sub_pools, setting.scale)
-            driver = UnifiedDriver(name, *size, make, device_of(setting.device), setting.guard)
-            break
-        except LayoutError:
-            attempt += 1
+    driver = open_driver(f"{seed}/{number}", make, setting)
     driver.shadow.history = [] if with_trace else None
     try:
         driver.run(LENGTH, kept)
@@ -244,6 +254,15 @@ def shrink(
     return Found(number, tuple(kept), message, tuple(driver.shadow.history or ()), shlex.join(again))
 
 
+def shrink_or_keep(seed: int, failure: tuple[int, int, str], setting: Setting = SMALL) -> Found:
+    """The failure made short; as it was, if the same buffer shows none again, as a race on a device need not."""
+    number, last, message = failure
+    if play(seed, number, range(last + 1), setting=setting)[1] is not None:
+        return shrink(seed, number, last, setting=setting)
+    again = ["poolproof", "fuzz", TARGET, *setting.options, "--seed", str(seed), "--round", str(number)]
+    return Found(number, tuple(range(last + 1)), f"{message} (and not when it was run again)", (), shlex.join(again))
+
+
 def look_for_canary(
     seed: int, make: Callable[..., UnifiedPool] | None = None, setting: Setting = SMALL
 ) -> tuple[str, int]:
@@ -297,7 +316,7 @@ def run_unified(
     found = None
     if tally.failure is not None:
         show("shrinking", 0, 1)
-        found = shrink(seed, *tally.failure[:2], setting=setting)
+        found = shrink_or_keep(seed, tally.failure, setting)
     return UnifiedResult(seed, elapsed, tally, found, look_for_canary(seed, setting=setting), setting)
 
 

@@ -7,8 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from poolproof.errors import LayoutError
+
 if TYPE_CHECKING:
     from poolproof.steps import Step
+
+
+def check_device(device: Any) -> None:
+    """Raises LayoutError where there is no such CUDA device."""
+    try:
+        index = torch.device(device).index or 0
+    except RuntimeError as error:
+        raise LayoutError(f"device is {device!r}: {error}") from None
+    count = torch.cuda.device_count()
+    if index >= count:
+        raise LayoutError(f"device is {str(device)!r}, and torch sees {count} CUDA devices; plan with device='meta'")
 
 
 class CudaStreams:
@@ -81,9 +94,9 @@ class CudaStreams:
 
     def completed(self, step: Step) -> None:
         """See `EventSource`: home comes behind it, and so does all that comes behind home."""
-        event = self._events.pop(step, None)
-        if event is not None:
-            self.home.wait_event(event)
+        if step in self._events:
+            self.home.wait_event(self._events[step])
+            del self._events[step]
 
     def mark(self) -> Any:
         """See `EventSource`."""

@@ -7,7 +7,7 @@ that is due, in one launch before a step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import numpy as np
@@ -54,7 +54,7 @@ class DeviceBytes:
         self._starts = np.cumsum([0, *(table.ids for table in tables)]).tolist()
         self._moves: dict[int, MovePages] = {}
         self._translations: dict[tuple[int, int, int, int | None], TranslateTokens] = {}
-        with nullcontext() if home is None else torch.cuda.stream(home):
+        with on_stream(home):
             self._make(total, where, sink, max(align, ALIGNMENT))
 
     def _make(self, total: int, where: torch.device, sink: int, align: int) -> None:
@@ -136,12 +136,18 @@ class DeviceBytes:
         return found(tokens, out)
 
 
+def on_stream(stream: Any) -> AbstractContextManager[Any]:
+    """A block in which the stream is the current one; None changes nothing."""
+    return nullcontext() if stream is None else torch.cuda.stream(stream)
+
+
 def _check(total: int, tables: Sequence[PageTable], device: torch.device) -> None:
     most = max(len(table.hold) for table in tables)
     if most > 2**31:
         raise LayoutError(f"{most} pages: on a device there are at most {2**31} of a size; make pages larger")
     if device.type == "cuda":
         free, whole = torch.cuda.mem_get_info(device)
+        free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch's own, and unused
         need = total + 4 * sum(table.ids for table in tables) + 2 * ALIGNMENT
         if need > free:
             raise LayoutError(
@@ -152,6 +158,9 @@ def _check(total: int, tables: Sequence[PageTable], device: torch.device) -> Non
 
 def _aligned(total: int, device: torch.device, align: int) -> Tensor:
     spare = align if align > ALIGNMENT or device.type != "cuda" else 0
-    raw = torch.empty(total + spare, dtype=torch.uint8, device=device)
+    try:
+        raw = torch.empty(total + spare, dtype=torch.uint8, device=device)
+    except torch.OutOfMemoryError as error:
+        raise LayoutError(f"{device} has no {total + spare} bytes in one piece: {error}") from None
     start = -raw.data_ptr() % align
     return raw[start : start + total]

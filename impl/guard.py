@@ -7,6 +7,7 @@ before `check`: what is found in between is noted there.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +27,7 @@ _AT_ONCE: Final = 1 << 26
 """Bytes that are looked at at once."""
 
 _NOTES: Final = 4096
-"""So many looks are kept; then the device is waited for."""
+"""So many looks are kept; of older ones only how many pages were wrong."""
 
 _LISTED: Final = 8
 
@@ -50,8 +51,8 @@ class Guard:
         self.buffer, self._tables, self.zones, self._names, self._sink = buffer, tables, zones, names, sink
         self._rows = [self._pages_of(zone.page_bytes) for zone in zones]
         self._strays = torch.zeros(len(tables), dtype=torch.int64, device=buffer.device)
-        self._looks: list[Look] = []
-        self._kept: list[Violation] = []
+        self._looks: deque[Look] = deque()
+        self._forgotten = torch.zeros((), dtype=torch.int64, device=buffer.device)
         for table in tables:
             table.touched = []
         self._late: list[list[Pages]] = [[] for _ in tables]
@@ -70,26 +71,38 @@ class Guard:
         return self._is_wiped or any(table.touched for table in self._tables) or any(self._late)
 
     def postpone(self) -> None:
-        """What was handed out may be written from now on: it is tagged later, and not poisoned any more."""
+        """What was handed out may be written from now on: it is not poisoned any more."""
         for table, late in zip(self._tables, self._late, strict=True):
             late += table.touched or []
             table.touched = []
 
-    def wipe(self) -> None:
-        """Every page is nobody's."""
+    def wipe(self) -> Work:
+        """Every page is going to be nobody's; a last look at all of them."""
+        looks = [self._note(k, pages, self._tags[k][pages]) for k, pages in self._settled()]
         for k, table in enumerate(self._tables):
             table.touched, self._late[k] = [], []
             self._tags[k][:] = 0
         self._is_wiped = True
+        return _all(looks)
+
+    def _settled(self) -> Iterator[tuple[int, Pages]]:
+        """By sub-pool, the pages of the extent that are as they were left."""
+        for k, table in enumerate(self._tables):
+            skipped = [*(table.touched or []), *self._late[k], table.pending.members]
+            pages = np.arange(table.first, table.last)
+            pages = pages[~np.isin(pages, np.concatenate(skipped))]
+            if len(pages):
+                yield k, pages
 
     def due(self, is_open: bool) -> tuple[Work, Work] | None:
         """What is to be done on the home stream before pages are zeroed, and after: poison, and tags.
 
-        While a step at home is open, whose work is to come first, nothing is.
+        While a step at home is open, whose work is to come first, nothing is poisoned.
         """
         if is_open:
             self.postpone()
-            return None
+            late = [(k, _together(pages)) for k, pages in enumerate(self._late)]
+            return _all([]), _all([work for k, pages in late for work in self._tag(k, pages)])
         return self._prepare() if self.is_behind() else None
 
     def _prepare(self) -> tuple[Work, Work]:
@@ -170,9 +183,11 @@ class Guard:
     def _write_zones(self, zones: Tensor, pages: Pages, tagged: NDArray[np.uint8]) -> None:
         zones.index_copy_(0, self._on_device(pages), self._on_device(tagged))
 
-    def moved(self, k: int, sources: Pages, holes: Pages) -> None:
-        """Pages were copied with their zones."""
+    def moved(self, k: int, sources: Pages, holes: Pages) -> Work:
+        """Pages are going to be copied with their zones; a last look at the holes."""
+        look = self._note(k, holes.copy(), self._tags[k][holes])
         self._tags[k][holes] = self._tags[k][sources]
+        return look
 
     def _gaps(self) -> Iterator[tuple[int, int]]:
         """Stretches of bytes that are in no extent."""
@@ -218,10 +233,12 @@ class Guard:
 
         def work() -> None:
             """On the stream."""
+            if not len(pages):
+                return
             wrong = self._is_changed(k, pages, tags)
             self._looks.append((wrong, lambda n: self._violation(k, int(pages[n]), tags[n])))
             if len(self._looks) > _NOTES:
-                self._kept += self._noted()
+                self._forgotten += self._looks.popleft()[0].sum()
 
         return work
 
@@ -243,7 +260,9 @@ class Guard:
         parts = [(rows[pages[n : n + step]] != POISON).any(dim=1) for n in range(0, len(pages), step)]
         return torch.cat(parts)
 
-    def verify(self, table: PageTable, tokens: Tensor, physical: Tensor, page_size: int, step: Step | None) -> None:
+    def verify(
+        self, table: PageTable, tokens: Tensor, physical: Tensor, page_size: int, ranks: int, step: Step | None
+    ) -> None:
         """See `SubPool.verify`."""
         if tokens.shape != physical.shape or tokens.device != physical.device:
             raise ValueError(
@@ -255,28 +274,28 @@ class Guard:
         tags = tags.as_strided((len(table.hold), 2), (zone.page_bytes // 8, 1), tags.storage_offset() + zone.tag // 8)
         pages = torch.div(physical.long(), page_size, rounding_mode="floor")
         used = tags[pages.clamp(0, len(table.hold) - 1)]
-        wrong = used[..., 0] != torch.div(tokens.long(), page_size, rounding_mode="floor")
+        wrong = used[..., 0] != torch.div(tokens.long(), page_size * ranks, rounding_mode="floor")
         if step is not None:
             wrong |= used[..., 1] >= step.began
         self._strays[table.index] += (wrong & (tokens >= 0) & (pages != 0)).sum()
 
     def check(self) -> list[Violation]:
         """All that is wrong, and was at an earlier look. Waits for the device; what is not tagged yet is left out."""
-        found, self._kept = [*self._kept, *self._noted()], []
-        for k, table in enumerate(self._tables):
-            skipped = [*(table.touched or []), *self._late[k]]
-            pages = np.arange(table.first, table.last)
-            pages = pages[~table.pending.has(pages)]
-            pages = pages[~np.isin(pages, np.concatenate(skipped))] if skipped else pages
-            if len(pages):
-                tags = self._tags[k][pages]
-                wrong = self._is_changed(k, pages, tags).cpu().numpy()
-                found += [self._violation(k, int(pages[n]), tags[n]) for n in np.flatnonzero(wrong)[:_LISTED]]
+        found = list(self._noted())
+        for k, pages in self._settled():
+            tags = self._tags[k][pages]
+            wrong = self._is_changed(k, pages, tags).cpu().numpy()
+            found += [self._violation(k, int(pages[n]), tags[n]) for n in np.flatnonzero(wrong)[:_LISTED]]
         return found + list(self._check_gaps()) + list(self._check_strays())
 
     def _noted(self) -> Iterator[Violation]:
-        looks, self._looks = self._looks, []
-        for wrong, say in looks:
+        forgotten = int(self._forgotten)
+        self._forgotten.zero_()
+        if forgotten:
+            text = f"{forgotten} pages were wrong at looks so long ago that it is not known which: check more often"
+            yield Violation("I14", "guard_red_zone", text)
+        while self._looks:
+            wrong, say = self._looks.popleft()
             yield from (say(int(n)) for n in torch.nonzero(wrong)[:_LISTED, 0].tolist())
 
     def _check_gaps(self) -> Iterator[Violation]:

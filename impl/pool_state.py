@@ -121,10 +121,12 @@ class PoolState:
         """Red zones, poison and tags; the pool's buffer has bytes."""
         if self._bytes.device == "meta":
             raise LayoutError("guard=True on 'meta', which has no bytes to look at; leave it out")
+        from poolproof.device_bytes import on_stream
         from poolproof.guard import Guard
 
         names = [layout.name for layout in self.layouts]
-        return Guard(self._bytes.tensor, self._tables, zones, names, self.sink_bytes)
+        with on_stream(getattr(self._events, "home", None)):
+            return Guard(self._bytes.tensor, self._tables, zones, names, self.sink_bytes)
 
     def _follow(self, journal: Any) -> None:
         """Tell somebody of every change from now on."""
@@ -241,7 +243,7 @@ class PoolState:
         step, size = self._own_step(), table.page_bytes
         name, sources, holes = self.layouts[table.index].name, unwritable(sources), unwritable(holes)
         if self._guard is not None:
-            self._guard.moved(table.index, sources, holes)
+            self._run(None, self._guard.moved(table.index, sources, holes))
         ids = table.relocate(step, sources, holes)
         step.reads, step.writes = {name: sources}, {name: holes}
         self._run(step, lambda: self._bytes.copy(size, sources, holes))
@@ -294,8 +296,9 @@ def _events(device: Any, events: EventSource | None) -> EventSource:
         return events
     if not str(device).startswith("cuda"):
         return Immediate()
-    from poolproof.cuda_streams import CudaStreams
+    from poolproof.cuda_streams import CudaStreams, check_device
 
+    check_device(device)
     return CudaStreams(device)
 
 

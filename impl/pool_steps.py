@@ -16,6 +16,7 @@ from poolproof.pool_state import unwritable
 from poolproof.steps import HOME, Phase, Step
 
 if TYPE_CHECKING:
+    from poolproof.guard import Guard
     from poolproof.unified_pool import UnifiedPool
 
 
@@ -247,13 +248,24 @@ class PoolSteps(PoolPages):
         self._done("publish")
 
     def _translate(self, table: PageTable, tokens: Any, out: Any, ranks: int, rank: int | None) -> Any:
-        if self._bytes.is_behind() and not (self._flight.is_any_open or self._events.is_capturing()):
-            self._enter()
-            self._wait_for_readers_of_tables()
-            self._tell_tables()
+        if not (self._flight.is_any_open or self._events.is_capturing()):
+            if self._bytes.is_behind():
+                self._enter()
+                self._wait_for_readers_of_tables()
+                self._tell_tables()
             self._events.join()
         size = self.layouts[table.index].page_size
         return self._bytes.translate(table, tokens, size, out, ranks, rank)
+
+    def _verify(
+        self, guard: Guard, table: PageTable, tokens: Any, physical: Any, ranks: int, step: Step | None
+    ) -> None:
+        if not (self._flight.is_any_open or self._events.is_capturing()):
+            if guard.is_behind():
+                self._enter()
+                self._refresh(with_tables=False)
+            self._events.join()
+        guard.verify(table, tokens, physical, self.layouts[table.index].page_size, ranks, step)
 
     def _is_written(self, table: PageTable, pages: Pages) -> NDArray[np.bool_]:
         """Which pages have a byte that a step in flight writes, through whatever sub-pool."""

@@ -133,8 +133,8 @@ class SubPool:
         """Token ids to physical token numbers, `page * page_size + offset`.
 
         On a CUDA device it is one launch on the current stream, which may be captured in a graph; with `out`, nothing
-        is allocated. The device's tables are as of the last `begin_step`; between steps they are brought up to date
-        first.
+        is allocated. The device's tables are as of the last `begin_step`. While no step, on any stream, is begun and
+        not launched, they are brought up to date first, and the current stream comes behind home.
 
         Args:
             tokens: an int64 or int32 tensor on the pool's device, token ids `id * page_size + offset`; padding such as
@@ -153,15 +153,17 @@ class SubPool:
         """
         return self._pool._translate(self._table, tokens, out, ranks, rank)
 
-    def verify(self, tokens: Any, physical: Any, step: Step | None = None) -> None:
+    def verify(self, tokens: Any, physical: Any, step: Step | None = None, ranks: int = 1) -> None:
         """Where a pool has a guard: do the pages that are about to be used carry the tags of their ids?
 
-        On the current stream, without waiting; it may be captured in a graph. `UnifiedPool.check` says what it found.
+        On the current stream, without waiting; it may be captured in a graph, then without `step`, which a replay would
+        not change. `UnifiedPool.check` says what it found.
 
         Args:
             tokens: int64 or int32 tensor, token ids; negative ones are left out.
             physical: as many physical token numbers, as they are going to be used; those of the sink are left out.
             step: if given, ids that were bound after it began are wrong too.
+            ranks: as for `translate`.
 
         Raises:
             ValueError: the pool has no guard; there are not as many of either, or they are on different devices.
@@ -169,7 +171,7 @@ class SubPool:
         guard = self._pool._guard
         if guard is None:
             raise ValueError("this pool has no guard: make it with guard=True")
-        guard.verify(self._table, tokens, physical, self.layout.page_size, step)
+        self._pool._verify(guard, self._table, tokens, physical, ranks, step)
 
     def __repr__(self) -> str:
         table = self._table

@@ -85,8 +85,8 @@ class UnifiedPool(PoolSteps):
             self._refresh(with_tables=False)
         elif self._guard is not None:
             self._guard_before_lease(self._guard)
-        table.keep(pages)
         lease = Lease(self, name, pages, why, self._events.mark())
+        table.keep(pages)
         self._leases.append(lease)
         self._note("lease_page", lease, table.index, ids)
         self._done("lease")
@@ -154,10 +154,10 @@ class UnifiedPool(PoolSteps):
             raise PoolBusy(
                 f"clear: {len(busy)} in the way: {', '.join(busy[:8])}; end them first.{remedy} Nothing was changed."
             )
+        if self._guard is not None:
+            self._run(None, self._guard.wipe())
         for table in self._tables:
             table.clear()
-        if self._guard is not None:
-            self._guard.wipe()
         self._note("clear")
         self._done("clear")
 

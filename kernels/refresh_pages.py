@@ -96,7 +96,7 @@ class RefreshPages:
             updates: how many entries it writes.
 
         Raises:
-            ValueError: it is more than goes into one launch.
+            ValueError: it is more than goes into one launch, or not as many numbers of int64 as that takes.
         """
         programs = sum(n * each for n, each in zip(zeros, self.blocks, strict=True))
         writers = triton.cdiv(updates, UPDATES)
@@ -107,6 +107,11 @@ class RefreshPages:
             )
         if programs + writers == 0 or self._buffer.device.type == "meta":
             return
+        if packed.dtype != torch.int64 or packed.numel() < self.length(zeros, updates):
+            raise ValueError(
+                f"{packed.numel()} numbers of {packed.dtype} for {sum(zeros)} pages and {updates} entries, which take "
+                f"{self.length(zeros, updates)} of int64"
+            )
         if self._buffer.device.type == "cuda" or interpreter.is_on():
             self.prepared.launch(programs + writers, packed, programs, updates, sum(zeros))
         else:

@@ -93,7 +93,7 @@ class TranslateTokens:
 
         Args:
             tokens: int64 or int32, any shape, on the table's device.
-            out: a tensor of the same shape and dtype, which may be `tokens` itself.
+            out: a tensor of the same shape and dtype: `tokens` itself, or one that shares no byte with it.
 
         Returns:
             `out`, or a new tensor: `page * page_size + offset`; tokens of the sink, `offset`, where an id has no page,

@@ -223,6 +223,8 @@ class _Side:
             raise KernelArgumentError(
                 f"{self.what} have the strides {rows.stride()}: the last axis must be without gaps; call contiguous()"
             )
+        if rows.is_neg():
+            raise KernelArgumentError(f"{self.what} are a view that turns signs: call resolve_neg()")
         # A step over an axis of one place is never taken, and says nothing of how things are aligned.
         token = strides[0] if count > 1 else 0
         head = strides[1] if self.heads > 1 else 0

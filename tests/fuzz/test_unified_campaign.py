@@ -14,10 +14,10 @@ import pytest
 from poolproof.errors import SpecViolation
 from poolproof.fuzz.buffer_layouts import draw_layout
 from poolproof.fuzz.errors import SettingError
+from poolproof.fuzz.memory import WrongBytes, pattern
 from poolproof.fuzz.queued_device import QueuedDevice
-from poolproof.fuzz.unified_campaign import look_for_canary, play, play_rounds, run_unified, shrink
+from poolproof.fuzz.unified_campaign import SMALL, look_for_canary, play, play_rounds, run_unified, shrink
 from poolproof.fuzz.unified_canaries import CANARIES, CopiesInAnotherOrder, KeepsNothingForSteps, LeavesOldBytes
-from poolproof.fuzz.unified_driver import WrongBytes, pattern
 from poolproof.spec.schedule import SPEC
 from poolproof.steps import Step
 from poolproof.unified_pool import UnifiedPool
@@ -74,9 +74,9 @@ def test_a_failure_is_made_short_and_can_be_seen_again() -> None:
 
 
 def test_a_campaign_against_a_broken_pool_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolproof.fuzz.unified_campaign.play_rounds.__defaults__", (LeavesOldBytes,))
-    monkeypatch.setattr("poolproof.fuzz.unified_campaign.play.__defaults__", (None, LeavesOldBytes, False))
-    monkeypatch.setattr("poolproof.fuzz.unified_campaign.shrink.__defaults__", (LeavesOldBytes,))
+    monkeypatch.setattr("poolproof.fuzz.unified_campaign.play_rounds.__defaults__", (LeavesOldBytes, SMALL))
+    monkeypatch.setattr("poolproof.fuzz.unified_campaign.play.__defaults__", (None, LeavesOldBytes, False, SMALL))
+    monkeypatch.setattr("poolproof.fuzz.unified_campaign.shrink.__defaults__", (LeavesOldBytes, SMALL))
     result = run_unified(3, ops=2000)
     assert not result.passed
     assert result.found is not None
@@ -115,7 +115,7 @@ def test_the_device_keeps_streams_in_order_and_waits() -> None:
         device.launched(steps[0])
         device.give(1, lambda seen=seen: seen.append("b"))
         device.launched(steps[1])
-        device.wait(steps[2], steps[0])
+        device.wait(steps[2].stream, steps[0])
         device.give(1, lambda seen=seen: seen.append("c"))
         device.launched(steps[2])
         device.pass_time(4)

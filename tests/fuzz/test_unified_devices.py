@@ -14,11 +14,20 @@ import torch
 from numpy.typing import NDArray
 
 from poolproof.cuda_streams import CudaStreams
+from poolproof.errors import LayoutError
 from poolproof.fuzz import devices
 from poolproof.fuzz.buffer_layouts import draw_layout, scaled
 from poolproof.fuzz.errors import SettingError
 from poolproof.fuzz.memory import WrongBytes
-from poolproof.fuzz.unified_campaign import Setting, UnifiedResult, look_for_canary, play, play_rounds, run_unified
+from poolproof.fuzz.unified_campaign import (
+    Setting,
+    UnifiedResult,
+    look_for_canary,
+    play,
+    play_rounds,
+    run_unified,
+    shrink_or_keep,
+)
 from poolproof.fuzz.unified_canaries import CopiesInAnotherOrder, KeepsNothingForSteps, LeavesOldBytes
 from poolproof.steps import Step
 from poolproof.sub_pools import resolve
@@ -141,6 +150,24 @@ def test_a_campaign_says_how_to_run_it_again() -> None:
     assert (result.plain()["device"], result.plain()["scale"], result.plain()["guard"]) == ("host", 64, True)
     assert isinstance(result, UnifiedResult)
     assert Setting("tensor").options == ["--device", "tensor"]
+
+
+def test_a_failure_that_does_not_show_again_is_kept() -> None:
+    found = shrink_or_keep(5, (0, 20, "WrongBytes: a race"))
+    assert found.message == "WrongBytes: a race (and not when it was run again)"
+    assert found.kept == tuple(range(21))
+    assert found.reproduce.endswith("--seed 5 --round 0")
+
+
+def test_a_buffer_for_which_no_layout_is_possible_is_refused() -> None:
+    class NeverFits(UnifiedPool):
+        """No device has room for it."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            raise LayoutError("no memory")
+
+    with pytest.raises(SettingError, match=r"none of 200 layouts is possible .*no memory"):
+        play(5, 0, make=NeverFits)
 
 
 @pytest.mark.gpu

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 import poolproof as pp
 from poolproof import Checkpoints, KVPages, LatentPages, Pages, StateSlots, UnifiedPool, WindowPages
 from poolproof.device_bytes import DeviceBytes
+from poolproof.events import Immediate
 from poolproof.page_bytes import Changes, HostBytes
 
 POISON = 0xEE
@@ -517,3 +518,25 @@ def test_pages_that_come_back_cannot_be_written_to_or_are_the_callers() -> None:
     with pytest.raises(ValueError, match="read-only"):
         step.writes["a"][0] = 3
     assert step.writes["a"].tolist() == pool["a"].physical(ids).tolist() == told(pool, "a")[1:3]
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "cuda:x"])
+def test_a_device_that_is_not_there_is_refused(device: str) -> None:
+    with pytest.raises(pp.LayoutError, match="cuda:"):
+        pp.UnifiedPool(1 << 16, [pp.Pages("a", bytes=64, grows="up")], device=device)
+
+
+def test_a_lease_that_cannot_be_marked_keeps_nothing() -> None:
+    class Failing(Immediate):
+        """A device on which no event can be recorded."""
+
+        def mark(self) -> None:
+            raise RuntimeError("the device is lost")
+
+    pool = pp.UnifiedPool(1 << 12, [pp.Pages("a", bytes=64, grows="up")], events=Failing())
+    ids = pool["a"].alloc(2)
+    with pytest.raises(RuntimeError, match="the device is lost"):
+        pool.lease("a", ids, "test")
+    assert pool.check() == []
+    pool["a"].free(ids)
+    assert pool["a"].capacity() == 63

@@ -316,6 +316,77 @@ def test_what_a_guard_cannot_do_is_refused() -> None:
         make("cpu")["full"].verify(tokens, tokens[:1])
 
 
+def test_verify_knows_pages_that_were_just_handed_out(device: str) -> None:
+    """Before any step, and in a second step at home that began while the first was open."""
+    pool = make(device)
+    ids = pool["full"].alloc(3)
+    pool["full"].verify(*tokens_of(pool, ids, device))
+    assert names(pool) == []
+    pool = make(device, zero="never")
+    written(pool, full=pool["full"].alloc(1))
+    first = pool.begin_step()
+    ids = pool["full"].alloc(2)
+    second = pool.begin_step(writes={"full": ids})
+    tokens = torch.from_numpy(ids * 4).to(device)
+    physical = torch.from_numpy(second.writes["full"] * 4).to(device)
+    first.launched()
+    pool["full"].verify(tokens, physical, second)
+    second.launched()
+    first.complete()
+    second.complete()
+    assert names(pool) == []
+
+
+def test_verify_takes_token_ids_of_context_parallel_ranks(device: str) -> None:
+    pool = make(device)
+    ids = pool["full"].alloc(3)
+    written(pool, full=ids)
+    tokens = torch.from_numpy((ids * 4 + 1) * 2 + 1).to(device)
+    physical = pool["full"].translate(tokens, ranks=2)
+    pool["full"].verify(tokens, physical, ranks=2)
+    assert names(pool) == []
+    pool["full"].verify(tokens, physical)
+    assert names(pool) == ["guard_tags"]
+
+
+def test_a_stray_in_a_hole_is_found_after_a_page_has_moved_there(device: str) -> None:
+    pool = make(device)
+    ids = pool["full"].alloc(4)
+    written(pool, full=ids)
+    page = int(pool["full"].physical(ids[0])[0])
+    pool["full"].free(ids[:1])
+    told(pool)
+    body(pool, "full", page)[5] = 0
+    (move,) = pool.compact(urgent=True)
+    assert move.targets.tolist() == [page]
+    assert names(pool) == ["guard_poison"]
+
+
+def test_a_stray_is_found_after_a_clear(device: str) -> None:
+    pool = make(device)
+    ids = pool["float"].alloc(3)
+    written(pool, float=ids)
+    page, size = int(pool["float"].physical(ids[1])[0]), pool["float"].layout.page_bytes
+    pool.buffer[page * size + 100] = 0
+    pool.clear()
+    assert names(pool) == ["guard_red_zone"]
+    assert names(pool) == []
+
+
+def test_old_looks_are_counted_where_they_are_no_longer_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poolproof.guard._NOTES", 3)
+    pool = make("cpu")
+    ids = pool["float"].alloc(3)
+    written(pool, float=ids)
+    page, size = int(pool["float"].physical(ids[1])[0]), pool["float"].layout.page_bytes
+    pool.buffer[page * size + 100] = 0
+    pool["float"].free(ids)
+    for _ in range(8):
+        written(pool, float=pool["float"].alloc(1))
+    (found,) = pool.check()
+    assert "1 pages were wrong at looks so long ago" in found.text
+
+
 @pytest.mark.gpu
 @needs_cuda
 def test_a_guard_waits_for_nothing_before_check() -> None:

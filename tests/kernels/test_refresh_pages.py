@@ -193,7 +193,16 @@ def test_nothing_is_no_work(device: torch.device, monkeypatch: pytest.MonkeyPatc
     refresh(row, [0, 0], 0)
     assert all(np.array_equal(a, b) for a, b in zip(it.state(), before, strict=True))
     with pytest.raises(TypeError, match="not callable"):
-        refresh(row, [0, 0], 1)
+        refresh(torch.zeros(6, dtype=torch.int64, device=device), [0, 0], 1)
+
+
+def test_a_row_that_is_too_short_or_of_another_kind_is_refused(device: torch.device) -> None:
+    it = work(100, device)
+    refresh, before = RefreshPages(it.memory.buffer, [10, 3], it.table), it.state()
+    for row in (torch.zeros(5, dtype=torch.int64), torch.zeros(6, dtype=torch.int32)):
+        with pytest.raises(ValueError, match=f"^{len(row)} numbers of {row.dtype} for 0 pages and 1 entries, which ta"):
+            refresh(row.to(device), [0, 0], 1)
+    assert all(np.array_equal(a, b) for a, b in zip(it.state(), before, strict=True))
 
 
 def test_one_binding_serves_many_calls(device: torch.device) -> None:

@@ -71,7 +71,7 @@ class Guard:
         return self._is_wiped or any(table.touched for table in self._tables) or any(self._late)
 
     def postpone(self) -> None:
-        """What was handed out may be written from now on: it is not poisoned any more."""
+        """What was handed out may be written from now on: it is tagged later, and not poisoned any more."""
         for table, late in zip(self._tables, self._late, strict=True):
             late += table.touched or []
             table.touched = []
@@ -97,12 +97,11 @@ class Guard:
     def due(self, is_open: bool) -> tuple[Work, Work] | None:
         """What is to be done on the home stream before pages are zeroed, and after: poison, and tags.
 
-        While a step at home is open, whose work is to come first, nothing is poisoned.
+        While a step at home is open, whose work is to come first, nothing is.
         """
         if is_open:
             self.postpone()
-            late = [(k, _together(pages)) for k, pages in enumerate(self._late)]
-            return _all([]), _all([work for k, pages in late for work in self._tag(k, pages)])
+            return None
         return self._prepare() if self.is_behind() else None
 
     def _prepare(self) -> tuple[Work, Work]:
@@ -112,16 +111,16 @@ class Guard:
             before.append(lambda: self._fill(self.buffer[self._sink :]))
         touched = [_together(table.touched or []) for table in self._tables]
         late = [_together(pages) for pages in self._late]
-        freed = [self._is_free(k, pages) for k, pages in enumerate(touched)]
+        # What waits for somebody and was touched has been bound and freed since: nobody has written it yet.
+        freed = [table.virtual[pages] == NO_ID for table, pages in zip(self._tables, touched, strict=True)]
         late_freed = [self._is_free(k, pages) for k, pages in enumerate(late)]
         before += self._looks_at(touched, late)
         written = [pages[~free] for pages, free in zip(late, late_freed, strict=True)]
-        bound = [table.virtual[pages] != NO_ID for table, pages in zip(self._tables, touched, strict=True)]
         for k in range(len(self._tables)):
             before += self._poison(k, distinct(np.concatenate([touched[k][freed[k]], late[k][late_freed[k]]])), written)
         after: list[Work] = []
         for k, table in enumerate(self._tables):
-            fresh = touched[k][bound[k]]
+            fresh = touched[k][~freed[k]]
             fresh = fresh[~np.isin(fresh, written[k])]
             if len(fresh) and not table.zeroed:
                 before.append(self._poison_pages(k, fresh))
@@ -131,7 +130,7 @@ class Guard:
         return _all(before), _all(after)
 
     def _is_free(self, k: int, pages: Pages) -> NDArray[np.bool_]:
-        """Which pages are nobody's; those that wait for somebody are left alone until they are let go."""
+        """Which pages, that may have been written, are nobody's, and wait for nobody."""
         table = self._tables[k]
         free: NDArray[np.bool_] = (table.virtual[pages] == NO_ID) & ~table.pending.has(pages)
         return free
@@ -261,9 +260,16 @@ class Guard:
         return torch.cat(parts)
 
     def verify(
-        self, table: PageTable, tokens: Tensor, physical: Tensor, page_size: int, ranks: int, step: Step | None
+        self,
+        table: PageTable,
+        tokens: Tensor,
+        physical: Tensor,
+        page_size: int,
+        ranks: int,
+        step: Step | None,
+        is_capturing: bool,
     ) -> None:
-        """See `SubPool.verify`."""
+        """See `SubPool.verify`. Pages not tagged yet are left out, except in a graph, which would keep the list."""
         if tokens.shape != physical.shape or tokens.device != physical.device:
             raise ValueError(
                 f"{tuple(tokens.shape)} tokens on {tokens.device} and {tuple(physical.shape)} physical ones on "
@@ -277,6 +283,11 @@ class Guard:
         wrong = used[..., 0] != torch.div(tokens.long(), page_size * ranks, rounding_mode="floor")
         if step is not None:
             wrong |= used[..., 1] >= step.began
+        untagged = [*self._late[table.index], *(table.touched or [])]
+        if untagged and not is_capturing:
+            left_out = torch.zeros(len(table.hold), dtype=torch.bool, device=pages.device)
+            left_out.index_fill_(0, self._on_device(np.concatenate(untagged)), True)
+            wrong &= ~left_out[pages.clamp(0, len(left_out) - 1)]
         self._strays[table.index] += (wrong & (tokens >= 0) & (pages != 0)).sum()
 
     def check(self) -> list[Violation]:

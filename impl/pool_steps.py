@@ -260,12 +260,13 @@ class PoolSteps(PoolPages):
     def _verify(
         self, guard: Guard, table: PageTable, tokens: Any, physical: Any, ranks: int, step: Step | None
     ) -> None:
-        if not (self._flight.is_any_open or self._events.is_capturing()):
+        is_capturing = self._events.is_capturing()
+        if not (self._flight.is_any_open or is_capturing):
             if guard.is_behind():
                 self._enter()
                 self._refresh(with_tables=False)
             self._events.join()
-        guard.verify(table, tokens, physical, self.layouts[table.index].page_size, ranks, step)
+        guard.verify(table, tokens, physical, self.layouts[table.index].page_size, ranks, step, is_capturing)
 
     def _is_written(self, table: PageTable, pages: Pages) -> NDArray[np.bool_]:
         """Which pages have a byte that a step in flight writes, through whatever sub-pool."""

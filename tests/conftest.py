@@ -1,11 +1,21 @@
-"""Shared by all tests: whole runs of the proofs take turns, so that all but the first one come from the cache."""
+"""Shared by all tests: where kernels run, and whole runs of the proofs take turns, so that all but the first one come
+from the cache.
+
+Triton looks at TRITON_INTERPRET when it is first imported, so the variable is set here, before any test module is:
+without a CUDA device, Triton's interpreter runs the kernels.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator
 
 import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(scope="module")

@@ -1,24 +1,14 @@
-"""Shared by the tests of the kernels: where they run. Without a CUDA device, Triton's interpreter runs them.
-
-Triton looks at TRITON_INTERPRET when it is first imported, so the variable is set here, before any test module is.
-"""
+"""Shared by the tests of the kernels: where they run. Without a CUDA device, Triton's interpreter runs them."""
 
 from __future__ import annotations
 
-import os
-import sys
-
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    late = "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1"
-    assert not late, "triton was imported before tests/kernels/conftest.py could ask for its interpreter"
-    os.environ["TRITON_INTERPRET"] = "1"
-
 from places import needs_cuda
 
 from poolproof.kernels import interpreter
+
+assert torch.cuda.is_available() or interpreter.is_on(), "tests/conftest.py asks for Triton's interpreter"
 
 
 @pytest.fixture(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, Protocol
 
 import numpy as np
@@ -15,8 +14,6 @@ ZEROS: Final = 0
 POISON: Final = 0xFF
 PERIOD: Final = 250
 """Patterns of stamps that differ by this are alike."""
-
-Wrong = Callable[[], str]
 
 
 class WrongBytes(AssertionError):

@@ -64,6 +64,15 @@ def told(pool: pp.UnifiedPool) -> None:
     step.retire()
 
 
+def overrun(pool: pp.UnifiedPool, beyond: int = 0) -> tuple[Any, int]:
+    """Three pages of the float are written, the second one's zone too: their ids, and that page."""
+    ids = pool["float"].alloc(3)
+    written(pool, float=ids)
+    page, size = int(pool["float"].physical(ids[1])[0]), pool["float"].layout.page_bytes
+    pool.buffer[page * size + 100 + beyond] += 1
+    return ids, page
+
+
 def names(pool: pp.UnifiedPool) -> Sequence[str]:
     """What is wrong, by name."""
     return [violation.name for violation in pool.check()]
@@ -90,10 +99,7 @@ def test_a_healthy_pool_has_nothing_to_find(device: str) -> None:
 @pytest.mark.parametrize("beyond", [0, 1, 15, 40])
 def test_a_write_beyond_a_page_is_found(device: str, beyond: int) -> None:
     pool = make(device)
-    ids = pool["float"].alloc(3)
-    written(pool, float=ids)
-    page, size = int(pool["float"].physical(ids[1])[0]), pool["float"].layout.page_bytes
-    pool.buffer[page * size + 100 + beyond] += 1
+    ids, page = overrun(pool, beyond)
     (found,) = pool.check()
     assert found.name == "guard_red_zone"
     assert f"page {page} of 'float'" in found.text
@@ -140,10 +146,7 @@ def test_a_write_after_a_free_is_found_when_the_page_is_given_away_again(device:
 
 def test_a_red_zone_that_was_written_is_found_after_the_free(device: str) -> None:
     pool = make(device)
-    ids = pool["float"].alloc(3)
-    written(pool, float=ids)
-    page, size = int(pool["float"].physical(ids[1])[0]), pool["float"].layout.page_bytes
-    pool.buffer[page * size + 100] = 0
+    ids = overrun(pool)[0]
     pool["float"].free(ids)
     told(pool)
     assert names(pool) == ["guard_red_zone"]
@@ -364,10 +367,7 @@ def test_a_stray_in_a_hole_is_found_after_a_page_has_moved_there(device: str) ->
 
 def test_a_stray_is_found_after_a_clear(device: str) -> None:
     pool = make(device)
-    ids = pool["float"].alloc(3)
-    written(pool, float=ids)
-    page, size = int(pool["float"].physical(ids[1])[0]), pool["float"].layout.page_bytes
-    pool.buffer[page * size + 100] = 0
+    overrun(pool)
     pool.clear()
     assert names(pool) == ["guard_red_zone"]
     assert names(pool) == []
@@ -376,10 +376,7 @@ def test_a_stray_is_found_after_a_clear(device: str) -> None:
 def test_old_looks_are_counted_where_they_are_no_longer_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poolproof.guard._NOTES", 3)
     pool = make("cpu")
-    ids = pool["float"].alloc(3)
-    written(pool, float=ids)
-    page, size = int(pool["float"].physical(ids[1])[0]), pool["float"].layout.page_bytes
-    pool.buffer[page * size + 100] = 0
+    ids = overrun(pool)[0]
     pool["float"].free(ids)
     for _ in range(8):
         written(pool, float=pool["float"].alloc(1))

@@ -5,13 +5,13 @@ Whole allocations are compared, so that bytes before, behind and between the pag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
-from places import needs_cuda
+from places import OnTheDevice
 from torch import Tensor
 
 from poolproof.kernels import interpreter, move_pages
@@ -349,18 +349,8 @@ def test_an_allocation_that_starts_anywhere(shift: int, device: torch.device) ->
 # -------------------------------------------------------------------------------------------------------- on the device
 
 
-@pytest.mark.gpu
-@needs_cuda
-class TestOnTheDevice:
+class TestOnTheDevice(OnTheDevice):
     """What only a CUDA device can tell."""
-
-    device = torch.device("cuda")
-
-    @pytest.fixture(autouse=True)
-    def free(self) -> Iterator[None]:
-        """Memory goes back after each test."""
-        yield
-        torch.cuda.empty_cache()
 
     def test_nothing_waits_for_the_device(self) -> None:
         """No call reads anything back, whatever form its pages have."""

@@ -5,14 +5,14 @@ The allocations around the buffer and around the table are compared as a whole, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
-from places import needs_cuda
+from places import OnTheDevice
 from test_move_pages import OFFSETS, SIZES, Memory, memory
 from torch import Tensor
 
@@ -340,18 +340,8 @@ def test_meta_buffers_are_left_alone() -> None:
 # -------------------------------------------------------------------------------------------------------- on the device
 
 
-@pytest.mark.gpu
-@needs_cuda
-class TestOnTheDevice:
+class TestOnTheDevice(OnTheDevice):
     """What only a CUDA device can tell."""
-
-    device = torch.device("cuda")
-
-    @pytest.fixture(autouse=True)
-    def free(self) -> Iterator[None]:
-        """Memory goes back after each test."""
-        yield
-        torch.cuda.empty_cache()
 
     def test_nothing_waits_and_nothing_is_allocated(self) -> None:
         it = work(4 * 4100, self.device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from places import needs_cuda
+from places import OnTheDevice
 from torch import Tensor
 
 from poolproof.kernels import interpreter
@@ -404,18 +403,8 @@ def test_meta_tokens_are_checked_and_nothing_more() -> None:
 # -------------------------------------------------------------------------------------------------------- on the device
 
 
-@pytest.mark.gpu
-@needs_cuda
-class TestOnTheDevice:
+class TestOnTheDevice(OnTheDevice):
     """What only a CUDA device can tell."""
-
-    device = torch.device("cuda")
-
-    @pytest.fixture(autouse=True)
-    def free(self) -> Iterator[None]:
-        """Memory goes back after each test."""
-        yield
-        torch.cuda.empty_cache()
 
     @pytest.mark.parametrize("start", [0, 1])
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)

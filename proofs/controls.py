@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from poolproof.proofs.arguments import allowed, worth_asking
 from poolproof.proofs.concrete import arguments_of, broken_by, holds, refusing, run, state_of, violated
-from poolproof.proofs.explore import claim_name, show_call, some_actions
+from poolproof.proofs.explore import Scene, claim_name, show_call, some_actions
 from poolproof.proofs.mutate import Mutant, fields_named, shifted
 from poolproof.proofs.obligations import Generator
 from poolproof.proofs.smtlib import Printer, script
 from poolproof.proofs.solver import Answer, solve_each
-from poolproof.spec.language import IllDefined, Item, Specification, State, fields_of
+from poolproof.spec.language import IllDefined, Item, SpecError, Specification, State, fields_of
 from poolproof.spec.language.source import parse
 from poolproof.spec.language.state import nested_sizes
 from poolproof.spec.language.terms import TRUE, Term
@@ -56,10 +56,13 @@ class Kill:
 class Killer:
     """Looks for what a changed action breaks, at given small sizes."""
 
-    def __init__(self, spec: Specification[Any], sizes: dict[str, int], broken: Iterable[str] = ()) -> None:
-        """`broken` names claims that need no breaking any more."""
+    def __init__(
+        self, spec: Specification[Any], sizes: dict[str, int], broken: Iterable[str] = (), scenes: Sequence[Scene] = ()
+    ) -> None:
+        """`broken` names claims that need no breaking any more; sampling walks along the `scenes` too."""
         self.spec = spec
         self.sizes = sizes
+        self.scenes = scenes
         self.generator = Generator(spec)
         self.printer = Printer(sizes)
         self.known = [self.printer.term(term) for term in self.generator.known]
@@ -216,7 +219,7 @@ class Killer:
     def samples(self, item: Item) -> list[Any]:
         """Reachable states, found by a random walk that is the same every time, many of them with an action enabled."""
         if item.name not in self._samples:
-            self._samples[item.name] = walk(self.spec, self.sizes, item)
+            self._samples[item.name] = walk(self.spec, self.sizes, item, self.scenes)
         return self._samples[item.name]
 
     def _outcomes(self, item: Item, state: State) -> dict[tuple[Any, ...], Any]:
@@ -263,11 +266,12 @@ class Killer:
                     break
 
 
-def walk(spec: Specification[Any], sizes: dict[str, Any], wanted: Item) -> list[State]:
-    """Different reachable states of an instance, on random walks of a few steps each from the initial state.
+def walk(spec: Specification[Any], sizes: dict[str, Any], wanted: Item, scenes: Sequence[Scene] = ()) -> list[State]:
+    """Different reachable states of an instance, on random walks of a few steps each.
 
-    They are the first ones met, those in which an action is enabled, and neighbours of those in which one of its guards
-    refuses. Of some actions drawn the one that was taken less often goes first, so that rare ones are met.
+    Walks begin in the initial state or in one that a scene meets. The states are the first ones met, those in which an
+    action is enabled, and neighbours of those in which one of its guards refuses. Of some actions drawn the one that
+    was taken less often goes first, so that rare ones are met.
     """
     draw = random.Random(0)
     first = spec.state.blank(**nested_sizes(sizes))
@@ -277,17 +281,28 @@ def walk(spec: Specification[Any], sizes: dict[str, Any], wanted: Item) -> list[
     except IllDefined:
         return []
     found: dict[Any, State] = {first.key(): first}
-    enabled: dict[Any, State] = {}
+    bases = list({met.key(): met for scene in [(), *scenes] for met in [first, *_met_in(spec, first, scene)]}.values())
+    enabled = {s.key(): s for s in bases if next(allowed(spec, wanted, s), None) is not None}
     state, taken = first, {item.name: 0 for item in spec.actions}
     for steps in range(1, WALK):
         if len(found) >= SAMPLES and len(enabled) >= SAMPLES:
             break
-        state = first if steps % RESTART == 0 else _stroll(spec, state, taken, draw)
+        state = draw.choice(bases) if steps % RESTART == 0 else _stroll(spec, state, taken, draw)
         if len(found) < SAMPLES:
             found[state.key()] = state
         if len(enabled) < SAMPLES and next(allowed(spec, wanted, state), None) is not None:
             enabled[state.key()] = state
     return list({**enabled, **_spoiled(spec, wanted, list(enabled.values()), draw), **found}.values())
+
+
+def _met_in(spec: Specification[Any], state: State, scene: Scene) -> Iterator[State]:
+    """The states after each step of a scene."""
+    for name, *arguments in scene:
+        after = run(spec, spec.action(name), state, tuple(arguments)).after
+        if after is None:
+            raise SpecError(f"{spec.name}: a scene says {name}{tuple(arguments)}, which is refused there")
+        yield after
+        state = after
 
 
 def _spoiled(spec: Specification[Any], wanted: Item, enabled: list[State], draw: random.Random) -> dict[Any, State]:

@@ -69,8 +69,10 @@ def _field_names(state: type[State]) -> frozenset[str]:
 def fields_named(node: ast.AST, function: Callable[..., Any]) -> frozenset[str]:
     """The names of the fields that some syntax of a function speaks of, itself or through definitions and actions."""
     found = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
+    local = function.__code__.co_varnames  # a parameter may be named as an action is
     for inner in ast.walk(node):
-        called = function.__globals__.get(inner.id) if isinstance(inner, ast.Name) else None
+        is_global = isinstance(inner, ast.Name) and inner.id not in local
+        called = function.__globals__.get(inner.id) if is_global else None
         if hasattr(called, "__spec_item__"):
             found |= _fields_of(called)
     return frozenset(found)

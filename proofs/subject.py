@@ -53,7 +53,8 @@ class Subject:
         mutant_sizes: sizes at which mutants are refuted; later ones are tried for what the first leaves open.
         explore_sizes: the instances whose every reachable state is visited.
         explore_limit: where an instance has more states than this, the grade is EXPLORED, not EXHAUSTED.
-        scenes: traces from which the explorer walks on where an instance has more states than the limit.
+        scenes: traces from which the explorer walks on where an instance has more states than the limit, and along
+            which the controls sample at sizes that are explored.
         canonical: gives states that differ in names only one key, by which the explorer tells them apart.
         redundant: mutants that no claim can see, with the reason (patterns over the mutant's label).
         implied: (action, claim) pairs that no mutant of that action breaks, with the reason (patterns over

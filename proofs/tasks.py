@@ -99,7 +99,8 @@ def control_task(where: Where, action: str) -> dict[str, Any]:
     planted: dict[str, Kill] = {}
     aims = _aims(subject, action)
     for sizes in subject.mutant_sizes:
-        killer = Killer(subject.spec, sizes, _broken(kills))
+        scenes = subject.scenes if sizes in subject.explore_sizes else ()
+        killer = Killer(subject.spec, sizes, _broken(kills), scenes)
         _refute_mutants(subject, killer, item, found, kills, aims)
         _refute_twins(subject, killer, item, planted)
         if not aims and all(kill.broken for kill in kills.values()) and not killer.concerned(item):

@@ -12,6 +12,7 @@ from poolproof.cli.console import print_json, print_lines
 from poolproof.cli.prove import live_progress
 
 if TYPE_CHECKING:
+    from poolproof.fuzz.cache_replay_result import CacheResult
     from poolproof.fuzz.mooncake import Request
     from poolproof.fuzz.replay import ReplayResult
     from poolproof.fuzz.unified_result import UnifiedResult
@@ -56,6 +57,20 @@ def replay(
     max_batch: Annotated[int | None, typer.Option(min=1, help="--model: most requests running at once.")] = None,
     check_every: Annotated[int | None, typer.Option(min=1, help="--model: steps between two checks.")] = None,
     shadow: Annotated[bool, typer.Option("--shadow", help="--model: pages of a few bytes, spec in lockstep.")] = False,
+    cache: Annotated[bool, typer.Option("--cache", help="--model: through a prefix cache with checkpoints.")] = False,
+    policy: Annotated[
+        str | None, typer.Option(metavar="blocks|ends|both", help="--cache: where prompts are given checkpoints.")
+    ] = None,
+    every: Annotated[int | None, typer.Option(min=1, help="--cache: blocks of 512 from one to the next.")] = None,
+    checkpoints: Annotated[
+        str | None, typer.Option(metavar="int8|none", help="--cache: codes and scales, or plain copies of states.")
+    ] = None,
+    static: Annotated[
+        float | None, typer.Option(metavar="PART", help="--cache: this part of the bytes for checkpoints alone.")
+    ] = None,
+    prefill_us: Annotated[
+        float | None, typer.Option(min=0, help="--cache: virtual microseconds of a token that is computed in a prompt.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Replay a trace with the spec in lockstep."""
@@ -65,8 +80,10 @@ def replay(
         raise typer.BadParameter("only a --synthetic trace is written", param_hint="--write")
     settings = {"total_bytes": total_bytes, "tp": tp, "page_size": page_size, "max_batch": max_batch}
     settings |= {"check_every": check_every, "shadow": shadow or None}
-    settings = {name: value for name, value in settings.items() if value is not None}
+    cached = {"policy": policy, "every": every, "checkpoints": checkpoints, "static": static, "prefill_us": prefill_us}
+    settings, cached = ({k: v for k, v in each.items() if v is not None} for each in (settings, cached))
     _check_settings(model, slots, settings)
+    _check_cache(cache, model, settings, cached)
     if trace is not None:
         from poolproof.fuzz.traces import is_saved_trace
 
@@ -78,6 +95,8 @@ def replay(
     requests, source = _requests(trace, synthetic, seed, write, limit)
     if model is None:
         _replay_requests(requests, source, slots, as_json)
+    elif cache:
+        _replay_cache(requests, source, model, settings | cached, as_json)
     else:
         _replay_model(requests, source, model, settings, as_json)
 
@@ -90,6 +109,18 @@ def _check_settings(model: str | None, slots: int | None, settings: dict[str, An
         raise typer.BadParameter("a pool of a model has bytes, not slots", param_hint="--slots")
     if "shadow" in settings and "page_size" in settings:
         raise typer.BadParameter("with --shadow a page is 512 tokens", param_hint="--page-size")
+
+
+def _check_cache(cache: bool, model: str | None, settings: dict[str, Any], cached: dict[str, Any]) -> None:
+    if not cache:
+        if cached:
+            raise typer.BadParameter("only with --cache", param_hint=", ".join(map(_option, cached)))
+        return
+    if model is None:
+        raise typer.BadParameter("a prefix cache is one of a model: give --model too", param_hint="--cache")
+    if "shadow" in settings:
+        text = "--cache replays at a model's full sizes, without the spec; leave one of the two out"
+        raise typer.BadParameter(text, param_hint="--shadow")
 
 
 def _option(name: str) -> str:
@@ -191,6 +222,57 @@ def _show_model(result: UnifiedResult, command: list[str], as_json: bool) -> Non
             f"  refusals     {result.refusals:,}; {result.waits:,} waited for room",
             f"  violations   {len(result.violations):,}",
             f"  {result.steps:,} steps in {result.seconds:.1f} s, the tables checked {result.checks:,} times",
+            *(f"    {violation}" for violation in result.violations),
+            *([] if result.passed else [f"  reproduce: {again}"]),
+            "passed" if result.passed else "failed",
+        ]
+    )
+    raise typer.Exit(0 if result.passed else 1)
+
+
+def _replay_cache(
+    requests: list[Request], source: list[str], model: str, settings: dict[str, Any], as_json: bool
+) -> None:
+    from poolproof.fuzz.cache_replay import replay_cache
+    from poolproof.fuzz.cache_replay_result import CacheSetting
+
+    command = ["poolproof", "replay", *source, "--cache", "--model", model]
+    for name, value in settings.items():
+        command += [_option(name), str(value)]
+    setting = CacheSetting(model, **settings)
+    with live_progress("replaying") as progress:
+        result = replay_cache(requests, setting, progress=progress)
+    _show_cache(result, command, as_json)
+
+
+def _show_cache(result: CacheResult, command: list[str], as_json: bool) -> None:
+    import shlex
+
+    again, asked, factor = shlex.join(command), result.setting, result.capacity_factor
+    if as_json:
+        print_json({"kind": "cache", **result.plain(), "reproduce": again})
+        raise typer.Exit(0 if result.passed else 1)
+    kind = "int8 checkpoints" if asked.checkpoints == "int8" else "plain copies of states"
+    apart = f", {_size(result.static_bytes)} of them for checkpoints alone" if result.static_bytes else ""
+    each = result.page_bytes["checkpoint"]
+    print_lines(
+        [
+            f"{result.requests:,} requests through a prefix cache over {_size(asked.total_bytes)} of "
+            f"{asked.model}{apart} ({result.virtual_seconds:,.0f} s of virtual time)",
+            f"  policy       {asked.described}",
+            f"  checkpoints  {kind}, {each:,} B each, a state of {asked.state_dtype} has {result.state_bytes:,} B; "
+            f"capacity factor {factor} = {float(factor):.6f}",
+            f"  done         {result.done:,}, at most {result.most_running:,} at once",
+            f"  hit rate     {result.token_hit_rate:.1%} of tokens ({result.cached_tokens:,} of "
+            f"{result.prompt_tokens:,}), {result.request_hit_rate:.1%} of requests",
+            f"  computed     {result.prefilled_tokens:,} tokens of prompts",
+            f"  kept         {result.kept:,}, {result.deduplicated:,} had a checkpoint already, "
+            f"{result.skipped:,} skipped for lack of room",
+            f"  evictions    {result.evictions:,} checkpoints, {result.evicted_pages:,} KV pages",
+            f"  peak bytes   {', '.join(f'{name} {_size(size)}' for name, size in result.peak.items())}",
+            f"  refusals     {result.refusals:,}; {result.waits:,} waited for room",
+            f"  violations   {len(result.violations):,}",
+            f"  {result.steps:,} steps in {result.seconds:.1f} s, cache and pools checked {result.checks:,} times",
             *(f"    {violation}" for violation in result.violations),
             *([] if result.passed else [f"  reproduce: {again}"]),
             "passed" if result.passed else "failed",

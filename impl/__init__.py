@@ -18,6 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from poolproof.buffer_reports import BufferSnapshot, BufferStats
+    from poolproof.cache_reports import CacheStats, Match
+    from poolproof.cached_request import CachedRequest
+    from poolproof.checkpoint_errors import LifecycleError, LockError
+    from poolproof.checkpoint_memory import CheckpointMemory
+    from poolproof.checkpoint_owners import Donation, Lock
+    from poolproof.checkpoint_pool import CheckpointPool
+    from poolproof.checkpoint_reports import CheckpointSnapshot, CheckpointStats
     from poolproof.compaction import Move
     from poolproof.cuda_streams import CudaStreams
     from poolproof.errors import (
@@ -50,6 +57,7 @@ if TYPE_CHECKING:
     from poolproof.slot_group import Group
     from poolproof.slot_pool import SlotPool
     from poolproof.slot_reports import SlotSnapshot, SlotStats
+    from poolproof.state_cache import StateCache
     from poolproof.steps import Step
     from poolproof.sub_pool import SubPool
     from poolproof.sub_pools import (
@@ -69,8 +77,15 @@ _HOMES: Final = {
     "BufferExhausted": "page_errors",
     "BufferSnapshot": "buffer_reports",
     "BufferStats": "buffer_reports",
+    "CacheStats": "cache_reports",
+    "CachedRequest": "cached_request",
+    "CheckpointMemory": "checkpoint_memory",
+    "CheckpointPool": "checkpoint_pool",
+    "CheckpointSnapshot": "checkpoint_reports",
+    "CheckpointStats": "checkpoint_reports",
     "Checkpoints": "sub_pools",
     "CudaStreams": "cuda_streams",
+    "Donation": "checkpoint_owners",
     "EventSource": "events",
     "Fault": "errors",
     "FreeGroup": "holds",
@@ -89,6 +104,10 @@ _HOMES: Final = {
     "LayoutError": "errors",
     "Lease": "holds",
     "LeaseError": "page_errors",
+    "LifecycleError": "checkpoint_errors",
+    "Lock": "checkpoint_owners",
+    "LockError": "checkpoint_errors",
+    "Match": "cache_reports",
     "Move": "compaction",
     "Owner": "owner",
     "Pages": "sub_pools",
@@ -100,6 +119,7 @@ _HOMES: Final = {
     "SlotSnapshot": "slot_reports",
     "SlotStats": "slot_reports",
     "SpecViolation": "errors",
+    "StateCache": "state_cache",
     "StateSlots": "sub_pools",
     "Step": "steps",
     "StepError": "page_errors",
@@ -115,8 +135,15 @@ __all__ = [
     "BufferExhausted",
     "BufferSnapshot",
     "BufferStats",
+    "CacheStats",
+    "CachedRequest",
+    "CheckpointMemory",
+    "CheckpointPool",
+    "CheckpointSnapshot",
+    "CheckpointStats",
     "Checkpoints",
     "CudaStreams",
+    "Donation",
     "EventSource",
     "Fault",
     "FreeGroup",
@@ -135,6 +162,10 @@ __all__ = [
     "LayoutError",
     "Lease",
     "LeaseError",
+    "LifecycleError",
+    "Lock",
+    "LockError",
+    "Match",
     "Move",
     "Owner",
     "Pages",
@@ -146,6 +177,7 @@ __all__ = [
     "SlotSnapshot",
     "SlotStats",
     "SpecViolation",
+    "StateCache",
     "StateSlots",
     "Step",
     "StepError",

@@ -66,6 +66,13 @@ class PageList:
         self.size = start
         return taken
 
+    def pop(self) -> int:
+        """Remove the member that was added last, and return it."""
+        self.size -= 1
+        page: int = self._items.item(self.size)
+        self._place[page] = 0
+        return page
+
     def remove(self, pages: NDArray[np.int64]) -> None:
         """Remove members, none twice; those from the end of the list fill the places that become free."""
         size = self.size - len(pages)

@@ -202,11 +202,36 @@ class PageTable:
         self._note("take_frontier", ids, pages)
         return pages
 
+    def take_one(self, now: int) -> int:
+        """Bind the next id of its own to a hole, or without one, of an end, to the next page of the extent; the id.
+
+        As `pop_ids` and `take_holes` or `take_frontier` for one page, where no journal listens, without arrays.
+        """
+        v: int = self._free_ids.item(self._free_head)
+        self._free_head += 1
+        if self.holes.size:
+            page = self.holes.pop()
+        elif self.is_up:
+            page = int(self.last)
+            self.last += 1
+        else:
+            self.first -= 1
+            page = int(self.first)
+        self.physical[v], self.virtual[page], self.born[v] = page, v, now
+        self.bound += 1
+        if self.changed is not None or self.touched is not None or self.zeroed:
+            self._bound(np.array([v]), np.array([page]))
+        return v
+
     def _bind(self, ids: Pages, pages: Pages, now: int) -> None:
         self.physical[ids] = pages
         self.virtual[pages] = ids
         self.born[ids] = now
         self.bound += len(ids)
+        self._bound(ids, pages)
+
+    def _bound(self, ids: Pages, pages: Pages) -> None:
+        """Whoever must know of pages that were handed out is told."""
         self._tell(ids)
         if self.touched is not None:
             self.touched.append(pages)

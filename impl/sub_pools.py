@@ -369,7 +369,8 @@ class Checkpoints(Declaration):
     Not zeroed, unless `zero` says otherwise: a donation fills the whole slot.
 
     Args:
-        of: the StateSlots that it holds checkpoints of; "state" where neither `of` nor `bytes` is said.
+        of: the StateSlots that it holds checkpoints of, by name; "state" where neither `of` nor `bytes` is said. For a
+            buffer without those states, such as one of checkpoints alone, their declaration itself.
         bytes: bytes of a slot whose content is not known here.
         name, grows, zero, align: see `Declaration`.
 
@@ -378,7 +379,7 @@ class Checkpoints(Declaration):
     """
 
     kind: ClassVar[str] = "checkpoint"
-    of: str | None = None
+    of: str | StateSlots | None = None
     bytes: int | None = None
     zero: Zero = "never"
 
@@ -394,7 +395,7 @@ class Checkpoints(Declaration):
     def _content(self, others: Mapping[str, Declaration]) -> _Content:
         if self.bytes is not None:
             return _opaque(self.bytes)
-        state = others.get(self.of) if isinstance(self.of, str) else None
+        state = others.get(self.of) if isinstance(self.of, str) else self.of
         if not isinstance(state, StateSlots):
             found = "there is no such sub-pool" if state is None else f"it is {type(state).__name__}"
             remedy = _named(others, StateSlots) or "none: declare StateSlots, or state bytes instead"

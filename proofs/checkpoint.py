@@ -44,10 +44,14 @@ A_TRACK_IS_COPIED_WHEN_ITS_TURN_COMES = (
 )
 ENDS = (*CACHED, ("release", 0, 1), ("leave", 0), ("evict", 0), ("remove_node", 0))
 
+TWO_LOCKS = (*LOCKED, ("take_lock", 1, 1, 0, Scope.PAGES))
+NOTHING_TO_TRACK = (("enqueue", 0), ("admit", 0, 1), ("start", 0), ("add_track", 0, 2), ("add_track", 0, 3))
+
 _FREE_ACTIVE = "it takes an active slot that is free, which no copy touches; a roster would be ill defined otherwise"
 _FREE_CHECKPOINT = "it takes a checkpoint slot that is free; a roster would be ill defined otherwise"
 _NOT_CACHED = "the slot is not a cached one before or after"
 _LESS_CACHED = "a checkpoint less is cached, and no store fills a cached one"
+_NO_MOMENT = "neither a moment nor the clock changes"
 _LESS_HELD = "fewer slots are held"
 _NEW_NODE = "a node that was not there has no checkpoint, pin or lock"
 _END_OF_COPY = "a copy less is in flight, and nothing else changes"
@@ -72,6 +76,7 @@ _CLAIMS = {
     ("load_part", "a part more is there"): ("a_running_state_is_whole",),
     ("load_part", "no store is from a slot that a load fills"): ("what_is_being_stored_stays",),
     ("end_load", _END_OF_COPY): (
+        "a_state_is_of_a_moment_before_now",
         "a_running_state_is_whole",
         "a_slot_keeps_its_bytes_while_a_copy_reads_it",
         "only_own_states_are_loaded",
@@ -111,6 +116,10 @@ _CLAIMS = {
         "what_is_being_stored_stays",
     ),
     ("publish", "what becomes cached is whole"): ("what_is_being_loaded_stays",),
+    **{
+        (name, _NO_MOMENT): ("a_state_is_of_a_moment_before_now",)
+        for name in ("publish", "drop", "retire_checkpoint", "reclaim_checkpoint", "evict", "evict_later")
+    },
     ("drop", _NOT_CACHED): ("a_checkpoint_is_as_long_as_its_key",),
     ("retire_checkpoint", _NOT_CACHED): (
         "a_checkpoint_is_as_long_as_its_key",
@@ -160,6 +169,8 @@ SUBJECT = Subject(
         A_STORE_FAILS,
         A_TRACK_IS_COPIED_WHEN_ITS_TURN_COMES,
         ENDS,
+        TWO_LOCKS,
+        NOTHING_TO_TRACK,
     ),
     redundant={
         "*: `pool.clock += 2`*": "any step forward tells two moments apart",

@@ -1,8 +1,7 @@
 """Public faults of pool allocators, the theorems that they broke, and where each is planted and refuted, or why not.
 
 The names of faults are those of public reports; where one report has several, a word in brackets tells them apart. The
-first six groups are whole: each of their faults is planted as a twin or has its reason in a `NOT_EXPRESSED`. Of the
-other groups only what is planted so far is listed.
+groups are whole: each of their faults is planted as a twin or has its reason in a `NOT_EXPRESSED`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 
 from poolproof.proofs.explore import claim_name
 from poolproof.proofs.subject import SHIPPED, Subject, load
-from poolproof.proofs.twins import buffer, schedule
+from poolproof.proofs.twins import buffer, checkpoint, schedule
 
 WHOLE = {
     "2END": "two ends, one gap: joint capacity",
@@ -21,16 +20,14 @@ WHOLE = {
     "ASYNC": "reuse and publication while something is in flight",
     "PAD": "padding and sentinel rows",
     "INIT": "stale bytes, zeroing, NaN",
-}
-"""The groups of which every fault is listed."""
-
-GROUPS = {
-    **WHOLE,
     "SLOT": "the life and the owners of a slot",
     "DUAL": "paired pools: full and window, active and cached",
     "ADM": "admission, and allocation that is all or nothing",
     "ACCT": "accounting, locks, clearing",
 }
+"""The groups of which every fault is listed."""
+
+GROUPS = {**WHOLE}
 
 FAULTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "2END": {
@@ -97,25 +94,61 @@ FAULTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "SLOT": {
         "sglang#26941": ("I3",),
         "sglang#23496": ("I1", "I21"),
-        "sglang#16067": ("I4",),
+        "sglang#16067": ("I4", "I21"),
+        "sglang#20185": ("I21",),
+        "sglang#29354": ("I3", "I4", "I6"),
+        "sglang#30986": ("I4", "I6"),
         "sglang#38836": ("I2",),
         "Megatron-LM#6584": ("I3",),
         "LMCache#5005": ("I2",),
         "vLLM#42571": ("I1", "I2"),
+        "sglang#38840": ("I1",),
+        "sglang#31616": ("I1",),
+        "sglang#13826": ("I1",),
+        "TensorRT-LLM#15018": ("I1", "I4", "I6"),
+        "TensorRT-LLM#16037": ("I3",),
+        "sglang#23346": ("I3", "I7", "I19"),
+        "LMCache#1034": ("I13",),
         "sglang#14209": ("I15", "I25"),
         "sglang#38355": ("I1", "I6"),
+        "sglang#40305": (),
     },
     "DUAL": {
         "sglang#38519": ("I2",),
         "sglang#25805": ("I9",),
+        "sglang#38619": ("I7",),
+        "sglang#22493": ("I6", "I7", "I19"),
+        "sglang#21125": ("I6", "I7"),
+        "vLLM#57908": ("I7",),
+        "sglang#27038": ("I13",),
         "vLLM#51837": ("I14",),
+        "tokenspeed#243": ("I19",),
+        "TensorRT-LLM#12306": ("I7",),
     },
-    "ADM": {"kvcached#364": ("I4",)},
-    "ACCT": {"mllm#656": ("I21",), "sglang#23216": ("I25",)},
+    "ADM": {
+        "sglang#29678 (review)": ("I10",),
+        "sglang#34676": ("I4",),
+        "sglang#33773": ("I10",),
+        "sglang#36770": ("I4", "I11"),
+        "sglang#19169": ("I10", "I21"),
+        "kvcached#364": ("I4",),
+        "sglang#33442": ("I20",),
+        "tokenspeed#248": ("I20",),
+    },
+    "ACCT": {
+        "sglang#35270": ("I21",),
+        "mllm#656": ("I21",),
+        "TensorRT-LLM#17926": ("I23",),
+        "sglang#23216": ("I25",),
+        "sglang#35869": ("I13",),
+        "sglang#33862": ("I11",),
+        "sglang#12432": ("I21",),
+        "mini-sglang#149": (),
+    },
 }
 """For each group its faults, each with the theorems that it broke (none where it was a contract of classes)."""
 
-NOT_EXPRESSED: Mapping[str, str] = {**buffer.NOT_EXPRESSED, **schedule.NOT_EXPRESSED}
+NOT_EXPRESSED: Mapping[str, str] = {**buffer.NOT_EXPRESSED, **schedule.NOT_EXPRESSED, **checkpoint.NOT_EXPRESSED}
 """The faults that no shipped specification can express, each with the reason and the place where it will belong."""
 
 

@@ -91,6 +91,7 @@ SHIPPED = {
     "slots": "poolproof.proofs.slots:SUBJECT",
     "buffer": "poolproof.proofs.buffer:SUBJECT",
     "schedule": "poolproof.proofs.schedule:SUBJECT",
+    "checkpoint": "poolproof.proofs.checkpoint:SUBJECT",
 }
 
 

@@ -257,7 +257,6 @@ def create(pool: Lifecycle) -> None:
     pool.running = 0
     pool.tracks = 0
     pool.waiting = 0
-    pool.position.relabel(lambda a: 0)
     pool.loaded.relabel(lambda a, p: False)
     pool.loading.relabel(lambda a: False)
     pool.stage.relabel(lambda c: Stage.FREE)
@@ -746,7 +745,7 @@ def a_slot_is_where_its_request_says(pool: Lifecycle) -> Bool:
     return forall(
         pool.all(Active),
         lambda a: implies(
-            pool.all(Request).has(pool.holder[a]),
+            and_(is_tenant(pool.use[a]), pool.all(Request).has(pool.holder[a])),
             lambda: and_(
                 implies(
                     pool.use[a] == Use.QUEUED,

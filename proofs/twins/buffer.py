@@ -600,7 +600,6 @@ NOT_EXPRESSED: Mapping[str, str] = {
     "sglang#36730 (review)": "admission: which sides a joint budget tests is for the spec of the budget",
     "sglang#37496": "engine glue: from which list a backup takes its ids; here every access names sub-pool and id",
     "sglang#36730 (review 2)": "engine glue: a keyword that an override drops; for the classes' contract tests",
-    "sglang#33450": "cached states: the token position of a state is not modelled, it is for the spec of the cache",
     "aiter#4245": "a kernel: what it reads in the sink and multiplies by zero; the spec promises nothing of the sink",
     "vLLM#44211": "kernels and codecs: a list of NaN sources; its share in the pool is vLLM#35219 and vLLM#56524 here",
     "sglang#30974": "a kernel: an output buffer of its own, in no pool, that it leaves unwritten",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from poolproof.proofs.subject import Twin
 from poolproof.spec.checkpoint import (
     ACTIVE_SINK,
@@ -36,6 +38,7 @@ from poolproof.spec.checkpoint import (
     release,
     release_lock,
     start,
+    store_part,
     track,
 )
 from poolproof.spec.language import Chosen, Int, and_, exists, forall, ite, not_, or_, require, variant
@@ -128,25 +131,6 @@ def start_before_the_load(pool: Lifecycle, r: Request) -> None:
     pool.phase[r] = Phase.RUNNING
     pool.queued -= 1
     pool.running += 1
-
-
-@variant(release)
-def release_takes_any_number(pool: Lifecycle, r: Request, a: Active) -> None:
-    """The marker for no slot, -1, reaches the allocator."""
-    require(or_(a == NOWHERE, owns(pool, r, a)))
-    require(not_(pool.loading[a]))
-    require(not_(is_being_read(pool, a)))
-    is_own = pool.own[r] == a
-    pool.queued -= ite(pool.use[a] == Use.QUEUED, 1, 0)
-    pool.running -= ite(pool.use[a] == Use.RUNNING, 1, 0)
-    pool.tracks -= ite(pool.use[a] == Use.TRACK, 1, 0)
-    pool.use[a] = Use.FREE
-    pool.holder[a] = NOBODY
-    pool.own[r] = ite(is_own, NOWHERE, pool.own[r])
-    pool.latest[r] = ite(pool.latest[r] == a, pool.spare[r], pool.latest[r])
-    pool.spare[r] = ite(is_own, pool.spare[r], NOWHERE)
-    pool.loaded.relabel(lambda b, p: False, where=lambda b, p: b == a)
-    pool.free_actives.add(a)
 
 
 @variant(publish)
@@ -348,7 +332,6 @@ def clear_keeps_the_checkpoints(pool: Lifecycle) -> None:
 def track_overwrites_the_latest(pool: Lifecycle, r: Request) -> None:
     """The snapshot goes into the buffer that still holds the last good one."""
     require(pool.all(Request).has(r))
-    require(pool.phase[r] == Phase.RUNNING)
     require(pool.own[r] != NOWHERE)
     require(pool.spare[r] != NOWHERE)
     require(pool.position[pool.own[r]] > 0)
@@ -373,6 +356,49 @@ def leave_with_a_donation(pool: Lifecycle, r: Request) -> None:
     require(pool.latest[r] == NOWHERE)
     require(forall(pool.all(Lock), lambda lock: not_(and_(pool.is_held[lock], pool.locker[lock] == r))))
     pool.phase[r] = Phase.IDLE
+
+
+@variant(release)
+def release_only_what_was_donated(pool: Lifecycle, r: Request, a: Active) -> None:
+    """A request ends only after its state was stored, and where no slot is free that never happens."""
+    require(owns(pool, r, a))
+    require(or_(pool.position[a] == 0, pool.free_checkpoints.size > 0))
+    require(not_(pool.loading[a]))
+    require(not_(is_being_read(pool, a)))
+    is_own = pool.own[r] == a
+    pool.queued -= ite(pool.use[a] == Use.QUEUED, 1, 0)
+    pool.running -= ite(pool.use[a] == Use.RUNNING, 1, 0)
+    pool.tracks -= ite(pool.use[a] == Use.TRACK, 1, 0)
+    pool.use[a] = Use.FREE
+    pool.holder[a] = NOBODY
+    pool.own[r] = ite(is_own, NOWHERE, pool.own[r])
+    pool.latest[r] = ite(pool.latest[r] == a, pool.spare[r], pool.latest[r])
+    pool.spare[r] = ite(is_own, pool.spare[r], NOWHERE)
+    pool.loaded.relabel(lambda b, p: False, where=lambda b, p: b == a)
+    pool.free_actives.add(a)
+
+
+@variant(leave)
+def leave_without_the_acknowledgement(pool: Lifecycle, r: Request) -> None:
+    """A request is gone, and the lock that it took for a copy is never released."""
+    require(pool.all(Request).has(r))
+    require(pool.phase[r] != Phase.IDLE)
+    require(pool.own[r] == NOWHERE)
+    require(pool.latest[r] == NOWHERE)
+    require(forall(pool.all(Checkpoint), lambda c: not_(donates(pool, r, c))))
+    pool.phase[r] = Phase.IDLE
+
+
+@variant(store_part)
+def store_part_into_a_full_block(pool: Lifecycle, c: Checkpoint, p: Part) -> None:
+    """A block that is full and shared is written in place."""
+    require(pool.all(Checkpoint).has(c))
+    require(pool.all(Part).has(p))
+    a = pool.source[c]
+    pool.stored[c, p] = True
+    pool.image_moment[c, p] = pool.part_moment[a, p]
+    pool.image_depth[c, p] = pool.part_depth[a, p] + 1
+    pool.image_tokens[c, p] = pool.part_tokens[a, p]
 
 
 TWINS = (
@@ -417,13 +443,6 @@ TWINS = (
         "start",
         start_before_the_load,
         ("a_running_state_is_whole",),
-    ),
-    Twin(
-        "sglang#38836",
-        "Lazy buffers are noted as -1, and clean-up passes that on to the allocator.",
-        "release",
-        release_takes_any_number,
-        ("is_well_defined",),
     ),
     Twin(
         "sglang#38355",
@@ -489,7 +508,10 @@ TWINS = (
         "Chunk states lie on one grid over the whole batch; of all but the first request another state is cached.",
         "begin_store",
         begin_store_notes_the_grid,
-        ("what_is_being_stored_stays",),
+        (
+            "what_is_being_stored_stays",
+            "a_donation_begins_with_an_empty_slot",
+        ),
     ),
     Twin(
         "TensorRT-LLM#17926",
@@ -526,4 +548,47 @@ TWINS = (
         leave_with_a_donation,
         ("exactly_donations_have_a_donor",),
     ),
+    Twin(
+        "sglang#36770",
+        "Storing a checkpoint is optional, yet where every slot is taken the allocation asserts, and the engine dies.",
+        "release",
+        release_only_what_was_donated,
+        ("a_request_can_end_without_a_free_checkpoint",),
+    ),
+    Twin(
+        "sglang#35869",
+        "Locks are taken under one condition and released under a stricter one, until nothing can be evicted.",
+        "leave",
+        leave_without_the_acknowledgement,
+        ("a_lock_is_somebodys_on_something",),
+    ),
+    Twin(
+        "TensorRT-LLM#12306",
+        "A block of the tree that is matched in full is taken over and written in place, though others share it.",
+        "store_part",
+        store_part_into_a_full_block,
+        ("cached_bytes_never_change",),
+    ),
 )
+
+_ADMISSION = "admission: what a request is charged before it is given anything is for the spec of the budget"
+_EXTENTS = "a page is one owner's here, and has no tokens: what part of it is filled is noted above the allocator"
+_CHOICE = "which victim is chosen, and by what order, is left open by a spec; that ranks agree is tested of the pools"
+
+NOT_EXPRESSED: Mapping[str, str] = {
+    "sglang#38840": _EXTENTS,
+    "sglang#31616": _EXTENTS,
+    "sglang#13826": _EXTENTS,
+    "TensorRT-LLM#16037": "no slot or page has a relation to another one, so that freeing one leaves none behind",
+    "sglang#40305": "which class carries a check: here `check` and `shadow` are on the path that ships, in every pool",
+    "sglang#29678 (review)": _ADMISSION,
+    "sglang#34676": "several calls that are one operation: what takes several slots is one batch, all of it or nothing",
+    "sglang#33773": _ADMISSION,
+    "sglang#19169": _ADMISSION,
+    "sglang#33442": _CHOICE,
+    "tokenspeed#248": _CHOICE,
+    "sglang#35270": "pages of a tree's nodes are not modelled; the cache's own check counts them against the pool's",
+    "sglang#33862": "a second tier: states in host memory are not offered",
+    "sglang#12432": "a checker that is given another size: here the sizes are the state's own",
+    "mini-sglang#149": "a check that sums only: here each slot is in exactly one place, and checks look at every one",
+}

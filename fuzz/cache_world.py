@@ -1,0 +1,112 @@
+"""A state cache under test with the pools below it, the device that they share, and the bytes in them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from poolproof.buffer_shadow import BufferShadow
+from poolproof.checkpoint_pool import CheckpointPool
+from poolproof.checkpoint_shadow import CheckpointShadow
+from poolproof.fuzz.cache_layouts import Buffer, CacheLayout
+from poolproof.fuzz.cache_memory import CacheMemory, DeviceCacheMemory, HostCacheMemory, Runs, runs_of
+from poolproof.fuzz.cache_streams import open_streams
+from poolproof.state_cache import StateCache
+from poolproof.steps import Step
+from poolproof.unified_pool import UnifiedPool
+
+STEPS: Final = 28
+LEASES: Final = 5
+_SPOILED: Final = 0x5A
+
+
+@dataclass(frozen=True)
+class Make:
+    """The classes under test: the shipped ones, or some that are broken on purpose.
+
+    Attributes:
+        cache, states, pool: of the cache, of the pool of states and checkpoints, and of the buffers.
+        has_shadow: whether the spec of `states` runs in lockstep.
+    """
+
+    cache: type[StateCache] = StateCache
+    states: type[CheckpointPool] = CheckpointPool
+    pool: type[UnifiedPool] = UnifiedPool
+    has_shadow: bool = True
+
+    @property
+    def name(self) -> str:
+        """Of what is not the shipped one."""
+        shipped = (StateCache, CheckpointPool, UnifiedPool)
+        return next((one.__name__ for one in (self.cache, self.states, self.pool) if one not in shipped), "shipped")
+
+
+SHIPPED: Final = Make()
+
+
+class World:
+    """Pools and cache.
+
+    Attributes:
+        layout: what they were made from.
+        pool: has the KV pages.
+        pools: all, once each.
+        states: the pool of states and checkpoints.
+        cache: the cache.
+        streams: the device.
+        memory: the bytes.
+        shadows: the specs of the buffers, where they run.
+    """
+
+    def __init__(self, layout: CacheLayout, draw: random.Random, make: Make, device: str) -> None:
+        self.layout = layout
+        self.streams: Any = open_streams(device, layout.order, draw)
+        buffers = [self._open(make, buffer, device) for buffer in layout.buffers]
+        self.pool, home = buffers[0], buffers[-1]
+        if layout.slots:
+            self.states = make.states.beside(home["state"], layout.slots)
+        else:
+            self.states = make.states(home["state"], home["checkpoint"])
+        self.pools = list(dict.fromkeys([*buffers, self.states.checkpoints._pool]))
+        self.shadows = [self._follow(pool) for pool in self.pools] if layout.is_shadowed else []
+        if make.has_shadow:
+            self.states._journal = CheckpointShadow(self.states)
+        self.streams.watch(self.states._bytes)
+        self.streams.spoil = self._spoil
+        self.memory: CacheMemory = DeviceCacheMemory(self.pools) if device == "cuda" else HostCacheMemory(self.pools)
+        self.cache = make.cache(self.pool, self.states, kv=layout.kv, strategy=layout.strategy)
+
+    def _open(self, make: Make, buffer: Buffer, device: str) -> UnifiedPool:
+        kind: Any = make.pool
+        if device == "tensor":
+            kind = type(kind.__name__, (kind,), {"_open_bytes": UnifiedPool._open_tensor})
+        pool: UnifiedPool = kind(*buffer, device="cuda" if device == "cuda" else "cpu", events=self.streams)
+        return pool
+
+    @staticmethod
+    def _follow(pool: UnifiedPool) -> BufferShadow:
+        shadow = BufferShadow(pool, steps=STEPS, leases=LEASES)
+        pool._follow(shadow)
+        return shadow
+
+    def _spoil(self, steps: tuple[Step, ...]) -> None:
+        """What a copy leaves that fails in the midst of it: half of what it writes is something else."""
+        pool = steps[-1]._pool
+        for name, pages in steps[-1].writes.items():
+            half = max(pool[name].layout.page_bytes // 2, 1)
+            for page in pages.tolist():
+                self.memory.write(pool, name, page, ((0, half),), np.full(half, _SPOILED, np.uint8))
+
+    @property
+    def kv_row(self) -> int:
+        """Bytes of a page that one token has."""
+        layout = self.cache.kv.layout
+        return layout.page_bytes // layout.page_size
+
+    def runs(self, name: str) -> Runs:
+        """The parts of a state or a checkpoint in its slot."""
+        sub_pool = self.states.states if name == "state" else self.states.checkpoints
+        return runs_of(sub_pool.layout)

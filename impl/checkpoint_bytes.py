@@ -1,0 +1,256 @@
+"""The bytes of states and checkpoints: quantised, loaded and copied from slot to slot, in steps of their pools.
+
+At home a copy is over as soon as it is launched, as far as bookkeeping goes: all that comes later at home comes behind
+it. It is a step of the pool's own, so that it may stand behind an engine's step which is still in flight. On another
+stream it is in flight until the caller completes it. On "meta" nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from poolproof.arguments import Ids, as_ids
+from poolproof.errors import LayoutError
+from poolproof.events import Immediate
+from poolproof.holds import Handle
+from poolproof.page_errors import StepError
+from poolproof.page_table import Pages
+from poolproof.pool_steps import _check_stream
+from poolproof.steps import Phase, Step
+
+if TYPE_CHECKING:
+    from poolproof.kernels.slot_copy import SlotCopy
+    from poolproof.sub_pool import SubPool
+    from poolproof.unified_pool import UnifiedPool
+
+Kernel: TypeAlias = Callable[[Any, Any], None]
+"""Copies slots, given by their physical pages."""
+
+
+class Copy(Handle):
+    """Copies in flight on a stream of the caller's.
+
+    Attributes:
+        steps: the step that they are, or one for each of two pools.
+    """
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: tuple[Step, ...]) -> None:
+        self.steps = steps
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether it has not been completed."""
+        return any(step.is_in_flight for step in self.steps)
+
+    def complete(self) -> None:
+        """The copies are over, as the caller knows: at the same place on every rank.
+
+        Raises:
+            StepError: they were before, or come after a step that is in flight. Nothing was changed.
+        """
+        for step in self.steps:
+            _check_next(step)
+        for step in self.steps:
+            step.complete()
+            step.retire()
+
+    def __repr__(self) -> str:
+        return f"Copy({', '.join(map(repr, self.steps))})"
+
+
+class CheckpointBytes:
+    """The two directions of the codec, and copies among active slots, bound to two sub-pools once.
+
+    Args:
+        states, checkpoints: the sub-pools, of one pool or of two, which belong together.
+
+    Raises:
+        LayoutError: the two lie on different devices or streams.
+    """
+
+    def __init__(self, states: SubPool, checkpoints: SubPool) -> None:
+        check_places(states._pool, checkpoints._pool)
+        self._states, self._checkpoints = states, checkpoints
+        self._pools = tuple(dict.fromkeys((states._pool, checkpoints._pool)))
+        self._abandoned: list[Step] = []
+        self._store, self._load, self._copy = kernels(states, checkpoints)
+
+    def store(self, active: Ids, checkpoints: Ids, stream: Any = None) -> Copy | None:
+        """Quantise states into checkpoints; the copy, if it is on another stream than home."""
+        return self._run(self._store, self._states, active, self._checkpoints, checkpoints, stream)
+
+    def load(self, checkpoints: Ids, active: Ids, stream: Any = None) -> Copy | None:
+        """Dequantise checkpoints into states; the copy, if it is on another stream than home."""
+        return self._run(self._load, self._checkpoints, checkpoints, self._states, active, stream)
+
+    def copy(self, source: Ids, target: Ids) -> None:
+        """Copy states as they are, at home."""
+        self._run(self._copy, self._states, source, self._states, target, None)
+
+    def check_launched(self, stream: Any = None) -> None:
+        """Raises StepError where a step at home, or on this stream, is open: a copy would overtake its work."""
+        for pool in self._pools:
+            for step in pool._flight.steps:
+                if step.phase is Phase.OPEN and (step.stream is None or step.stream == stream):
+                    raise StepError(f"{step!r} is open: launch it before slots are copied. Nothing was changed.")
+
+    def check_source(self, active: int, stream: Any) -> None:
+        """Raises what a store from this slot would, before a slot is taken for it."""
+        pool = self._states._pool
+        if stream is not None:
+            _check_stream(stream)
+            stream = pool._events.place(stream)
+        self.check_launched(stream)
+        pool._check_filled(self._states.name, as_ids(active))
+
+    def _run(
+        self, kernel: Kernel | None, source: SubPool, reads: Ids, target: SubPool, writes: Ids, stream: Any
+    ) -> Copy | None:
+        if self._abandoned:
+            self._sweep()
+        pool = source._pool
+        if stream is None and type(reads) is int and type(writes) is int and target._pool is pool:
+            pages = pool._copy_one(source._table, reads, target._table, writes)
+            if pages is not None:
+                if kernel is not None:
+                    pool._events.run(None, lambda: kernel(*pages))
+                return None
+        steps = self._begin(source, reads, target, writes, stream)
+        read, written = steps[0].reads[source.name], steps[-1].writes[target.name]
+        try:
+            if kernel is not None:
+                _give(steps[0], lambda: kernel(_one(read), _one(written)))
+        except BaseException:
+            self._end(steps, failed=True)
+            raise
+        self._end(steps)
+        return None if steps[0].own else Copy(steps)
+
+    def _begin(self, source: SubPool, reads: Ids, target: SubPool, writes: Ids, stream: Any) -> tuple[Step, ...]:
+        """The open step of a copy, or one in each pool; at home they are the pools' own."""
+        pools = (source._pool,) if source._pool is target._pool else (source._pool, target._pool)
+        if stream is not None:
+            _check_stream(stream)
+            stream = pools[0]._events.place(stream)
+        self.check_launched(stream)
+        if len(pools) == 1:
+            step = pools[0].begin_step({source.name: reads}, {target.name: writes}, stream)
+            step.own = step.stream is None
+            return (step,)
+        target._pool._check_live("begin_step(writes)", target._table, as_ids(writes))
+        first = pools[0].begin_step({source.name: reads}, stream=stream)
+        first.own = first.stream is None
+        try:
+            second = pools[1].begin_step(writes={target.name: writes}, stream=stream)
+        except BaseException:
+            self._end((first,), failed=True)
+            raise
+        second.own = second.stream is None
+        return first, second
+
+    def _end(self, steps: tuple[Step, ...], failed: bool = False) -> None:
+        """The work of steps is on its stream. At home that ends them; those that failed end as soon as they can."""
+        for step in steps:
+            if step.own:
+                step._pool._launch_own(step)
+                step._pool._done("launched")
+            else:
+                step.launched()
+        if failed and not steps[0].own:
+            self._abandoned += steps
+            self._sweep()
+
+    def _sweep(self) -> None:
+        for step in list(self._abandoned):
+            if step._pool._flight.blocker(step) is None:
+                self._abandoned.remove(step)
+                step.complete()
+                step.retire()
+
+
+def _check_next(step: Step) -> None:
+    """Raises StepError where the step cannot be completed now."""
+    blocker = step._pool._flight.blocker(step)
+    if step.phase is not Phase.LAUNCHED:
+        raise StepError(f"{step!r} is over already: complete a copy once. Nothing was changed.")
+    if blocker is not None:
+        raise StepError(f"{step!r} comes after {blocker!r}: complete that first. Nothing was changed.")
+
+
+def _give(step: Step, work: Callable[[], None]) -> None:
+    """Do work on the stream of its step."""
+    events, stream = step._pool._events, step.stream
+    if stream is None:
+        events.run(step, work)
+    elif hasattr(events, "give"):  # a device that keeps queues of its own
+        events.give(stream, work)
+    else:
+        with _on(stream):
+            work()
+
+
+def _on(stream: Any) -> Any:
+    if not hasattr(stream, "cuda_stream"):
+        return nullcontext()
+    import torch
+
+    return torch.cuda.stream(stream)
+
+
+def _one(pages: Pages) -> Any:
+    """One page as a number, which kernels take without a copy to the device."""
+    return pages.item() if len(pages) == 1 else pages
+
+
+def check_places(states: UnifiedPool, checkpoints: UnifiedPool) -> None:
+    """Raises LayoutError where two pools are not on one device, with one home stream."""
+    if states is checkpoints:
+        return
+    a, b = states._bytes.device, checkpoints._bytes.device
+    if a != b:
+        raise LayoutError(f"states are on {a!r}, checkpoints on {b!r}: make both pools on one device")
+    one, other = states._events, checkpoints._events
+    if one is other or (isinstance(one, Immediate) and isinstance(other, Immediate)):
+        return
+    homes = [getattr(getattr(events, "home", None), "cuda_stream", None) for events in (one, other)]
+    if homes[0] is None or homes[0] != homes[1]:
+        raise LayoutError("the pools of states and of checkpoints have different home streams: give both one `events`")
+
+
+def kernels(states: SubPool, checkpoints: SubPool) -> tuple[Kernel | None, Kernel | None, Kernel | None]:
+    """What stores, loads and copies states; Nones where there are no bytes."""
+    if states._pool._bytes.device == "meta":
+        return None, None, None
+    from poolproof.kernels.copy_windows import CopyWindows
+    from poolproof.kernels.dequantize_load import DequantizeLoad
+    from poolproof.kernels.quantize_store import QuantizeStore
+
+    active, cached = states._pool.views(states.name), checkpoints._pool.views(checkpoints.name)
+    whole = [active.temporal.flatten(2, 3), *active.conv]
+    return (
+        _together(QuantizeStore(active.temporal, cached.codes, cached.scales), CopyWindows(active.conv, cached.conv)),
+        _together(DequantizeLoad(cached.codes, cached.scales, active.temporal), CopyWindows(cached.conv, active.conv)),
+        _together(CopyWindows(whole, whole)),
+    )
+
+
+def _together(*copies: SlotCopy) -> Kernel:
+    """Several kernels as one. One slot goes to the launches at once: what kernels check of it, the pools have."""
+    launches = [launch for one in copies for launch in one.launches]
+
+    def launch(source: Any, target: Any) -> None:
+        if type(source) is int:
+            for each, prepared in launches:
+                prepared.launch(each, source, target, 1)
+        else:
+            copy(source, target)
+
+    def copy(source: Any, target: Any) -> None:
+        for one in copies:
+            one(source, target)
+
+    return launch if copies[0]._device.type == "cuda" else copy

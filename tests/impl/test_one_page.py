@@ -1,0 +1,91 @@
+"""One page at a time takes a shorter way to the same place."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from buffers import chain_of, finish
+
+from poolproof import UnifiedPool
+from poolproof.steps import HOME
+
+
+def one_of(pool: UnifiedPool, name: str, is_short: bool) -> int | None:
+    """An id, the short way or the long way."""
+    if is_short:
+        return pool._alloc_one(pool[name]._table)
+    ids = pool[name].try_alloc(1)
+    return None if ids is None else int(ids[0])
+
+
+@pytest.mark.parametrize("zero", ["never", "on_handout"])
+@pytest.mark.parametrize("seed", range(5))
+def test_one_id_is_the_next_id_with_the_next_page(seed: int, zero: Any) -> None:
+    draw = random.Random(seed)
+    pools = [UnifiedPool(60, chain_of(1, 2, 3, zero=zero)) for _ in range(2)]
+    live: list[tuple[str, int]] = []
+    for _ in range(300):
+        name = draw.choice("abc")
+        if live and draw.random() < 0.45:
+            name, v = live.pop(draw.randrange(len(live)))
+            for pool in pools:
+                pool[name].free(v)
+        else:
+            found = [one_of(pool, name, is_short) for pool, is_short in zip(pools, (True, False), strict=True)]
+            assert found[0] == found[1]
+            if found[0] is not None:
+                live.append((name, found[0]))
+        if draw.random() < 0.1:
+            for pool in pools:
+                finish(pool.begin_step())
+        assert pools[0].snapshot() == pools[1].snapshot()
+        assert pools[0].check() == []
+    assert pools[0].capacity("a") == pools[1].capacity("a")
+
+
+def test_a_copy_at_home_is_a_step_that_is_over() -> None:
+    pools = [UnifiedPool(60, chain_of(2, 3)) for _ in range(2)]
+    for pool in pools:
+        pool["a"].alloc(2)
+        pool["b"].alloc(2)
+        finish(pool.begin_step(writes={"a": [1, 2]}))
+    short, long = pools
+    assert short._copy_one(short["a"]._table, 1, short["b"]._table, 2) == (
+        short["a"].physical(1)[0],
+        short["b"].physical(2)[0],
+    )
+    finish(long.begin_step(reads={"a": 1}, writes={"b": 2}))
+    assert short.snapshot() == long.snapshot()
+    assert short.check() == []
+
+
+def test_where_the_difference_could_be_told_a_copy_is_a_step() -> None:
+    pool = UnifiedPool(60, chain_of(2, 3))
+    a, b = pool["a"]._table, pool["b"]._table
+    pool["a"].alloc(2)
+    pool["b"].alloc(2)
+    finish(pool.begin_step(writes={"a": 1}))
+    before = pool.snapshot()
+    for read, written in ((2, 1), (0, 1), (9, 1), (-1, 1), (1, 0), (1, 9), (1, -1), (3, 1), (1, 3)):
+        assert pool._copy_one(a, read, b, written) is None
+    assert pool.snapshot() == before
+    for stream in (HOME, "aside"):
+        step = pool.begin_step(stream=stream)
+        assert pool._copy_one(a, 1, b, 1) is None
+        step.launched()
+        assert (pool._copy_one(a, 1, b, 1) is None) == (stream is not HOME)
+        step.complete()
+        step.retire()
+    shadowed = UnifiedPool(60, chain_of(2, 3), shadow=True)
+    shadowed["a"].alloc(1)
+    shadowed["b"].alloc(1)
+    finish(shadowed.begin_step(writes={"a": 1}))
+    assert shadowed._copy_one(shadowed["a"]._table, 1, shadowed["b"]._table, 1) is None
+    zeroed = UnifiedPool(60, chain_of(2, 3, zero="on_handout"))
+    zeroed["a"].alloc(1)
+    zeroed["b"].alloc(1)
+    assert zeroed._copy_one(zeroed["a"]._table, 1, zeroed["b"]._table, 1) is None
+    finish(zeroed.begin_step())
+    assert zeroed._copy_one(zeroed["a"]._table, 1, zeroed["b"]._table, 1) is not None

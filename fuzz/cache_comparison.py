@@ -1,4 +1,4 @@
-"""A state cache beside what the oracle says: tree, requests and figures after every operation, now and then all bytes."""
+"""A state cache beside what the oracle says: tree, requests, figures after each operation, now and then all bytes."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class CacheComparison:
         """Who owns what: what a call leaves as it was that is begun, and fails in the midst of it."""
         cache = self._world.cache
         nodes = [
-            (n.number, n.length, n.data, n.pages.tolist(), n.pins, n.stamp, sorted(child.number for child in n.children.values()))
+            (n.number, n.length, n.data, n.pages.tolist(), n.pins, n.stamp, -1 if n.parent is None else n.parent.number)
             for n in cache._tree.nodes.values()
         ]
         requests = [

@@ -125,7 +125,9 @@ class Engine:
 
     def _begin(self, work: Work, reads: dict[Any, Any], writes: dict[Any, Any], stream: Any) -> bool:
         for pool in dict.fromkeys(pool for pool, _ in [*reads, *writes]):
-            read, written = ({name: ids for (at, name), ids in given.items() if at is pool} for given in (reads, writes))
+            read, written = (
+                {name: ids for (at, name), ids in given.items() if at is pool} for given in (reads, writes)
+            )
             try:
                 work.steps.append((pool.begin_step(read, written, stream=stream), []))
             except StepError:
@@ -191,12 +193,18 @@ class Engine:
 
     def complete(self, step: Step) -> Step:
         """Complete a step, or what comes before it; what was completed."""
-        while before := [other for other in self.flying if other._pool is step._pool and other.is_before(step)]:
+        while before := [other for other in self.flying if self._comes_before(other, step)]:
             step = before[0]
         step.complete()
         step.retire()
         self.flying.remove(step)
         return step
+
+    @staticmethod
+    def _comes_before(one: Step, other: Step) -> bool:
+        """Does the device complete one step before it lets the other go ahead, steps of the pool's own between?"""
+        own = [step for step in other._pool._flight if step.own]
+        return one.is_before(other) or any(one.is_before(step) and step.is_before(other) for step in own)
 
     def complete_all(self) -> None:
         """Complete what is launched; where nothing is open, a last empty step at home ends the pools' own work too."""

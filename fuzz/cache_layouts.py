@@ -70,9 +70,9 @@ def draw_cache_layout(draw: random.Random) -> CacheLayout:
         first.append(Pages("other", bytes=draw.choice([8, 24, 40]), grows="float"))
     second = {"kv apart": [states, checkpoints], "three": [states]}.get(arrangement, [])
     counts = {
-        kv.name: draw.randint(8, 20),
-        "state": draw.randint(3, 6) if strategy == "no_buffer" else draw.randint(4, 9),
-        "checkpoint": draw.randint(1, 5),
+        kv.name: draw.randint(8, 24),
+        "state": draw.randint(2, 6) if strategy == "no_buffer" else draw.randint(4, 12),
+        "checkpoint": draw.randint(1, 6),
         "other": 2,
     }
     return CacheLayout(

@@ -40,13 +40,11 @@ def _of_cache(world: World) -> Iterator[Misuse]:
     for node in list(cache._tree.nodes.values())[:2]:
         if node.stamp:
             yield "remove_node with a checkpoint", (LifecycleError,), lambda n=node.number: world.states.remove_node(n)
-    slots = world.states.checkpoints
-    for checkpoint in list(world.states._nodes)[:1]:
-        copies, active = world.states, list(world.states._holders)[:1]
-        if active:
-            yield "store over a checkpoint", (LifecycleError,), lambda c=checkpoint: copies.store_from_active(active, c)
-            yield "load over a state", (LifecycleError,), lambda c=checkpoint: copies.load_to_active(c, active)
-        yield "free the sink", (ValueError,), lambda c=checkpoint: slots.free([c, 0])
+    states, cached, held = world.states, list(world.states._nodes)[:1], list(world.states._holders)[:1]
+    if cached and held:
+        yield "store over a checkpoint", (LifecycleError,), lambda: states.store_from_active(held, cached)
+        yield "load over a state", (LifecycleError,), lambda: states.load_to_active(cached, held)
+        yield "free the sink", (ValueError,), lambda: states.checkpoints.free([*cached, 0])
 
 
 def _of_ended(world: World, ended: CachedRequest) -> Iterator[Misuse]:

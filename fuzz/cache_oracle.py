@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeAlias
 
 from poolproof.fuzz.cache_states import State, StateModel, Stored
@@ -150,12 +151,11 @@ class CacheOracle:
 
     def nodes(self) -> dict[Key, bool]:
         """Where the tree has nodes, and whether with a checkpoint."""
-        ends = {key: True for key in self.checkpoints}
+        ends = dict.fromkeys(self.checkpoints, True)
         for running in self.running.values():
             if running.kept:
                 ends.setdefault(running.kept, False)
-        ordered = sorted(ends)
-        for one, other in zip(ordered, ordered[1:], strict=False):
+        for one, other in pairwise(sorted(ends)):
             common = self._common(one, other)
             if common:
                 ends.setdefault(one[:common], False)

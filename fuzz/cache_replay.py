@@ -348,7 +348,8 @@ def _pools(setting: CacheSetting) -> tuple[UnifiedPool, CheckpointPool]:
         checkpoints=True,
     )
     kv, checkpoints, state = declared
-    assert isinstance(checkpoints, Checkpoints) and isinstance(state, StateSlots)
+    assert isinstance(checkpoints, Checkpoints)
+    assert isinstance(state, StateSlots)
     if setting.checkpoints == "none":
         checkpoints = replace(checkpoints, codec="none")
     if setting.static is None:

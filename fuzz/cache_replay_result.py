@@ -10,13 +10,11 @@ from typing import Any, Final, Literal, TypeAlias
 from poolproof.fuzz.errors import SettingError
 from poolproof.fuzz.mooncake import BLOCK_TOKENS
 from poolproof.spec.models import MODELS, ModelError, model_named
+from poolproof.sub_pools import Codec
 from poolproof.violation import Violation
 
 Policy: TypeAlias = Literal["blocks", "ends", "both"]
 """Where checkpoints are kept; see `CacheSetting`."""
-Codec: TypeAlias = Literal["int8", "none"]
-"""What a checkpoint is: int8 codes with scales, or a plain copy of the state."""
-
 POLICIES: Final[tuple[Policy, ...]] = ("blocks", "ends", "both")
 CODECS: Final[tuple[Codec, ...]] = ("int8", "none")
 STATE_DTYPES: Final = ("bfloat16", "float16", "float32")

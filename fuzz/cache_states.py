@@ -82,7 +82,7 @@ class StateModel:
     def store(self, state: State, depth: int) -> Stored:
         """The checkpoint of a state that was quantised so many times."""
         temporal, dtype = state[0], self._dtypes[0]
-        layers, heads, rows, columns = temporal.shape
+        layers, heads, _, columns = temporal.shape
         codes = np.zeros(temporal.shape, np.int8)
         scales = np.zeros((layers, heads, columns), temporal.dtype)
         loaded = np.zeros_like(temporal)

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from poolproof.arguments import Ids, as_ids
+from poolproof.checkpoint_memory import is_plain_copy
 from poolproof.errors import LayoutError
 from poolproof.events import Immediate
 from poolproof.holds import Handle
@@ -231,6 +232,10 @@ def kernels(states: SubPool, checkpoints: SubPool) -> tuple[Kernel | None, Kerne
 
     active, cached = states._pool.views(states.name), checkpoints._pool.views(checkpoints.name)
     whole = [active.temporal.flatten(2, 3), *active.conv]
+    if is_plain_copy(checkpoints.layout):
+        copies = [cached.temporal.flatten(2, 3), *cached.conv]
+        store, load = CopyWindows(whole, copies), CopyWindows(copies, whole)
+        return _together(store), _together(load), _together(CopyWindows(whole, whole))
     return (
         _together(QuantizeStore(active.temporal, cached.codes, cached.scales), CopyWindows(active.conv, cached.conv)),
         _together(DequantizeLoad(cached.codes, cached.scales, active.temporal), CopyWindows(cached.conv, active.conv)),

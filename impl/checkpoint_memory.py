@@ -11,7 +11,7 @@ from poolproof.arguments import as_count
 from poolproof.errors import LayoutError
 from poolproof.spec.codec import FORMATS
 from poolproof.sub_pool import SubPool
-from poolproof.sub_pools import Checkpoints, Resolved, StateSlots, resolve
+from poolproof.sub_pools import Checkpoints, Codec, Resolved, StateSlots, resolve
 
 _MEMORY: Final = Path("/proc/meminfo")
 
@@ -20,8 +20,8 @@ class CheckpointMemory(NamedTuple):
     """Bytes of so many checkpoint slots.
 
     Attributes:
-        qdata: of the int8 codes.
-        scale: of the scales.
+        qdata: of the int8 codes; of the temporal states where checkpoints are plain copies.
+        scale: of the scales; 0 where they are plain copies.
         conv: of the conv windows.
         total: of a buffer of its own that holds them, padding and the slot of the sink included.
     """
@@ -58,12 +58,12 @@ def declaration_of(states: SubPool | Resolved | StateSlots) -> StateSlots:
     )
 
 
-def standalone(states: SubPool | Resolved | StateSlots, name: str = "checkpoint") -> Checkpoints:
+def standalone(states: SubPool | Resolved | StateSlots, codec: Codec = "int8") -> Checkpoints:
     """Checkpoints of these states as the one sub-pool of a buffer."""
-    return Checkpoints(name, of=declaration_of(states), grows="up")
+    return Checkpoints("checkpoint", of=declaration_of(states), codec=codec, grows="up")
 
 
-def estimate(states: SubPool | Resolved | StateSlots, slots: int) -> CheckpointMemory:
+def estimate(states: SubPool | Resolved | StateSlots, slots: int, codec: Codec = "int8") -> CheckpointMemory:
     """What so many checkpoints of these states take.
 
     Raises:
@@ -71,12 +71,13 @@ def estimate(states: SubPool | Resolved | StateSlots, slots: int) -> CheckpointM
         TypeError, ValueError: slots is no integer or negative.
     """
     slots = as_count("slots", slots)
-    layout = resolve([standalone(states)])[0]
-    sizes = [
-        slots * layout.layout.layers * prod(shape) * part.item_bytes
+    layout = resolve([standalone(states, codec)])[0]
+    sizes = {
+        part.name: slots * layout.layout.layers * prod(shape) * part.item_bytes
         for shape, part in zip(layout.shapes, layout.layout.parts, strict=True)
-    ]
-    return CheckpointMemory(sizes[0], sizes[1], sum(sizes[2:]), (slots + 1) * layout.page_bytes)
+    }
+    qdata, scale = sizes.pop("temporal"), sizes.pop("scale", 0)
+    return CheckpointMemory(qdata, scale, sum(sizes.values()), (slots + 1) * layout.page_bytes)
 
 
 def slots_of(sub_pool: SubPool) -> int:
@@ -114,6 +115,11 @@ def check_memory(need: CheckpointMemory, slots: int, free: int | None, device: s
     )
 
 
+def is_plain_copy(checkpoints: Resolved) -> bool:
+    """Are these checkpoints as large as their states, without a codec?"""
+    return all(part.name != "scale" for part in checkpoints.layout.parts)
+
+
 def check_pair(states: SubPool, checkpoints: SubPool) -> None:
     """Raises LayoutError where checkpoints of one sub-pool are not those of the other one's states."""
     for what, sub_pool in (("states", states), ("checkpoints", checkpoints)):
@@ -129,8 +135,11 @@ def check_pair(states: SubPool, checkpoints: SubPool) -> None:
         )
     if other.layout.parts[0].name == "bytes":
         raise LayoutError(f"sub-pool {other.name!r} is of plain bytes: declare Checkpoints(of={one.name!r})")
-    expected = (one.layout.layers, (one.shapes[0], (one.shapes[0][0], one.shapes[0][2]), *one.shapes[1:]))
-    dtypes = ("int8", one.dtypes[0], *one.dtypes[1:])
+    if is_plain_copy(other):
+        expected, dtypes = (one.layout.layers, one.shapes), one.dtypes
+    else:
+        expected = (one.layout.layers, (one.shapes[0], (one.shapes[0][0], one.shapes[0][2]), *one.shapes[1:]))
+        dtypes = ("int8", one.dtypes[0], *one.dtypes[1:])
     if (other.layout.layers, other.shapes) != expected or other.dtypes != dtypes:
         raise LayoutError(
             f"checkpoints {other.name!r} have {other.layout.layers} layers of the shapes {other.shapes} and dtypes "

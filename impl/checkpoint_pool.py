@@ -23,7 +23,7 @@ from poolproof.checkpoint_memory import (
 from poolproof.checkpoint_nodes import CheckpointNodes
 from poolproof.checkpoint_owners import Donation, DonationPhase, Source, Tenant, as_number
 from poolproof.sub_pool import SubPool
-from poolproof.sub_pools import Resolved, StateSlots
+from poolproof.sub_pools import Codec, Resolved, StateSlots
 
 if TYPE_CHECKING:
     from poolproof.checkpoint_reports import CheckpointSnapshot, CheckpointStats
@@ -54,12 +54,15 @@ class CheckpointPool(CheckpointNodes):
     """
 
     @classmethod
-    def beside(cls, states: SubPool, slots: int | None = None, *, shadow: bool = False) -> CheckpointPool:
+    def beside(
+        cls, states: SubPool, slots: int | None = None, *, codec: Codec = "int8", shadow: bool = False
+    ) -> CheckpointPool:
         """A pool whose checkpoints have a buffer of their own, on the device of the states.
 
         Args:
             states: the sub-pool of active states.
             slots: checkpoint slots; by default two for each active slot that the states' buffer has room for.
+            codec: "int8", or "none" for plain copies.
             shadow: as for the pool; of the new buffer too.
 
         Raises:
@@ -70,25 +73,25 @@ class CheckpointPool(CheckpointNodes):
 
         if not isinstance(states, SubPool):
             raise TypeError(f"states must be a sub-pool such as pool['state'], not {states!r}"[:200])
-        declaration = standalone(states)
+        declaration = standalone(states, codec)
         count = _PER_ACTIVE * slots_of(states) if slots is None else as_count("slots", slots)
         if count < 1:
             raise ValueError(f"slots is {count}; a pool has one checkpoint slot at least")
-        pool, need = states._pool, estimate(states, count)
+        pool, need = states._pool, estimate(states, count, codec)
         device = pool._bytes.device
         check_memory(need, count, free_memory(device), device)
         own = UnifiedPool(need.total, [declaration], device=device, events=pool._events, shadow=shadow)
         return cls(states, own[declaration.name], shadow=shadow)
 
     @staticmethod
-    def estimate(states: SubPool | Resolved | StateSlots, slots: int) -> CheckpointMemory:
+    def estimate(states: SubPool | Resolved | StateSlots, slots: int, codec: Codec = "int8") -> CheckpointMemory:
         """Bytes of so many checkpoints of these states, before anything is allocated.
 
         Raises:
             LayoutError: states are of another kind, or of a dtype that the codec does not take.
             TypeError, ValueError: slots is no integer or negative.
         """
-        return estimate(states, slots)
+        return estimate(states, slots, codec)
 
     @property
     def bytes_per_slot(self) -> int:

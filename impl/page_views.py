@@ -123,8 +123,9 @@ def views(buffer: Tensor, resolved: Resolved) -> Views:
         resolved: one of what `poolproof.sub_pools.resolve` returned.
 
     Returns:
-        KVViews for KVPages and WindowPages, LatentViews for LatentPages, StateViews for StateSlots, CheckpointViews for
-        Checkpoints of StateSlots, PageViews for Pages and Checkpoints of stated bytes.
+        KVViews for KVPages and WindowPages, LatentViews for LatentPages, StateViews for StateSlots and for
+        Checkpoints that are plain copies, CheckpointViews for other Checkpoints of StateSlots, PageViews for Pages and
+        Checkpoints of stated bytes.
 
     Raises:
         LayoutError: the buffer is of another kind, holds no page, or lies where elements cannot be read.
@@ -138,7 +139,7 @@ def views(buffer: Tensor, resolved: Resolved) -> Views:
         return LatentViews(_layers(parts[0]))
     if names[0] == "bytes":
         return PageViews(parts[0][0])
-    if resolved.kind == "checkpoint":
+    if "scale" in names:
         return CheckpointViews(parts[0], parts[1], tuple(parts[2:]))
     return StateViews(parts[0], tuple(parts[1:]))
 

@@ -40,6 +40,9 @@ Grows: TypeAlias = Literal["up", "down", "float"]
 Zero: TypeAlias = Literal["on_handout", "never"]
 """Whether a page's bytes are set to zero when it is handed out."""
 
+Codec: TypeAlias = Literal["int8", "none"]
+"""How a checkpoint is stored: quantised, or as a plain copy of the state."""
+
 Dtype: TypeAlias = Any
 """A torch dtype, a numpy dtype or scalar type, or a name such as "bfloat16"; a declaration keeps the name."""
 
@@ -48,6 +51,7 @@ EMPTY_PAGE_BYTES: Final = 4096
 
 _CHAIN: Final[tuple[str, ...]] = ("up", "float", "down")
 _ZERO: Final[tuple[str, ...]] = ("on_handout", "never")
+_CODECS: Final[tuple[str, ...]] = ("int8", "none")
 
 
 def whole_number(where: str, key: str, value: Any, least: int = 1) -> int:
@@ -363,8 +367,8 @@ class Checkpoints(Declaration):
     """Slots of cached states: int8 codes, a scale per (layer, head, k-channel), and the conv windows as they are.
 
     The layout follows from the state's declaration; the scales have its `temporal_dtype`. A slot takes
-    layers * (H * d_v * d_k bytes + H * d_k scales + the windows). An engine with a checkpoint format of its own states
-    `bytes` instead of `of`, and sees plain bytes.
+    layers * (H * d_v * d_k bytes + H * d_k scales + the windows). Without a codec a checkpoint is a plain copy, as
+    large as the state. An engine with a format of its own states `bytes` instead of `of`, and sees plain bytes.
 
     Not zeroed, unless `zero` says otherwise: a donation fills the whole slot.
 
@@ -372,6 +376,7 @@ class Checkpoints(Declaration):
         of: the StateSlots that it holds checkpoints of, by name; "state" where neither `of` nor `bytes` is said. For a
             buffer without those states, such as one of checkpoints alone, their declaration itself.
         bytes: bytes of a slot whose content is not known here.
+        codec: "int8", or "none" for plain copies.
         name, grows, zero, align: see `Declaration`.
 
     Raises:
@@ -381,6 +386,7 @@ class Checkpoints(Declaration):
     kind: ClassVar[str] = "checkpoint"
     of: str | StateSlots | None = None
     bytes: int | None = None
+    codec: Codec = "int8"
     zero: Zero = "never"
 
     def __post_init__(self) -> None:
@@ -391,6 +397,8 @@ class Checkpoints(Declaration):
             self._whole("bytes")
         elif self.of is None:
             object.__setattr__(self, "of", "state")
+        if self.codec not in _CODECS:
+            raise LayoutError(f"{self._where} codec = {self.codec!r}: it must be one of {', '.join(_CODECS)}")
 
     def _content(self, others: Mapping[str, Declaration]) -> _Content:
         if self.bytes is not None:
@@ -400,13 +408,16 @@ class Checkpoints(Declaration):
             found = "there is no such sub-pool" if state is None else f"it is {type(state).__name__}"
             remedy = _named(others, StateSlots) or "none: declare StateSlots, or state bytes instead"
             raise LayoutError(f"{self._where} of = {self.of!r}: {found}; it must name StateSlots: {remedy}")
-        return self._codes(state)
+        return self._codes(state) if self.codec == "int8" else self._copies(state)
+
+    def _copies(self, state: StateSlots) -> _Content:
+        return replace(state, align=self.align)._content({})
 
     def _codes(self, state: StateSlots) -> _Content:
         if state.temporal_dtype not in FORMATS:
             raise LayoutError(
                 f"{self._where} of = {self.of!r}: its states are {state.temporal_dtype}, and the int8 codec takes "
-                f"{', '.join(FORMATS)}; state bytes for a format of your own"
+                f"{', '.join(FORMATS)}; take codec='none', or state bytes for a format of your own"
             )
         heads, _, d_k = state.temporal_shape
         items = ITEM_BYTES[state.conv_dtype], ITEM_BYTES[state.temporal_dtype]

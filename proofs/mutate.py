@@ -69,10 +69,9 @@ def _field_names(state: type[State]) -> frozenset[str]:
 def fields_named(node: ast.AST, function: Callable[..., Any]) -> frozenset[str]:
     """The names of the fields that some syntax of a function speaks of, itself or through definitions and actions."""
     found = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
-    local = function.__code__.co_varnames  # a parameter may be named as an action is
-    for inner in ast.walk(node):
-        is_global = isinstance(inner, ast.Name) and inner.id not in local
-        called = function.__globals__.get(inner.id) if is_global else None
+    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    for name in sorted(names - {*function.__code__.co_varnames}):  # a parameter may be named as an action is
+        called = function.__globals__.get(name)
         if hasattr(called, "__spec_item__"):
             found |= _fields_of(called)
     return frozenset(found)

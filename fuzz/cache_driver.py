@@ -46,8 +46,8 @@ _WEIGHTS: Final = {
     "abort": 2,
     "look": 4,
     "match": 2,
-    "evict": 2,
-    "make_room": 4,
+    "evict": 1,
+    "make_room": 2,
     "clear": 0.3,
     "compact": 5,
     "lease": 2,
@@ -93,7 +93,7 @@ class CacheDriver:
         self.seed, self.draw, self.layout = seed, random.Random(seed), layout
         self.world = World(layout, self.draw, make, device)
         self.cache = self.world.cache
-        model = StateModel(layout.states)
+        model = StateModel(layout.states, layout.codec)
         self.oracle = CacheOracle(layout.page_size, layout.strategy, model)
         self.engine = Engine(self.world, model)
         self.outsiders = Outsiders(self.world, self.draw)
@@ -243,9 +243,9 @@ class CacheDriver:
     def _some_tokens(self) -> list[int]:
         """A prompt: often one that begins like another."""
         known = list(self.oracle.checkpoints)
-        if not known or self.draw.random() < 0.3:
-            known = [tuple(running.tokens) for running in self.oracle.running.values()]
         if not known or self.draw.random() < 0.2:
+            known = [tuple(running.tokens) for running in self.oracle.running.values()]
+        if not known or self.draw.random() < 0.15:
             return self._more(4)
         one = self.draw.choice(known)
         end = len(one) if self.draw.random() < 0.7 else self.draw.randint(0, len(one))

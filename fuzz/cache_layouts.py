@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from poolproof.fuzz.cache_streams import KINDS
 from poolproof.state_cache import STRATEGIES, Strategy
-from poolproof.sub_pools import Checkpoints, Declaration, Grows, KVPages, LatentPages, Pages, StateSlots, resolve
+from poolproof.sub_pools import Checkpoints, Codec, Declaration, Grows, KVPages, LatentPages, Pages, StateSlots, resolve
 
 Buffer: TypeAlias = tuple[int, tuple[Declaration, ...]]
 """Bytes, and the sub-pools."""
@@ -32,6 +32,7 @@ class CacheLayout:
         kv: the name of the sub-pool of KV pages.
         slots: of the pool of checkpoints that is made beside the states; 0 where they are in one of the buffers.
         states: the declaration of the states.
+        codec: of the checkpoints.
         strategy: of the cache.
         alphabet: token ids.
         order: the kind of device, see `poolproof.fuzz.cache_streams`.
@@ -43,6 +44,7 @@ class CacheLayout:
     kv: str
     slots: int
     states: StateSlots
+    codec: Codec
     strategy: Strategy
     alphabet: tuple[int, ...]
     order: str
@@ -58,9 +60,10 @@ def draw_cache_layout(draw: random.Random) -> CacheLayout:
     """A layout in which room is short."""
     arrangement, strategy = draw.choice(ARRANGEMENTS), draw.choice(STRATEGIES)
     kv, states = _kv(draw), _states(draw)
-    checkpoints = Checkpoints("checkpoint", of=states if arrangement == "kv apart" else "state")
+    codec: Codec = draw.choice(["int8", "int8", "int8", "none"])
+    checkpoints = Checkpoints("checkpoint", of="state", codec=codec)
     groups: dict[str, list[Declaration]] = {
-        "one": [kv, states, Checkpoints("checkpoint", of="state")],
+        "one": [kv, states, checkpoints],
         "kv apart": [kv],
         "checkpoints apart": [kv, states],
         "three": [kv],
@@ -70,7 +73,7 @@ def draw_cache_layout(draw: random.Random) -> CacheLayout:
         first.append(Pages("other", bytes=draw.choice([8, 24, 40]), grows="float"))
     second = {"kv apart": [states, checkpoints], "three": [states]}.get(arrangement, [])
     counts = {
-        kv.name: draw.randint(8, 24),
+        kv.name: draw.choice([draw.randint(8, 20), draw.randint(20, 48)]),
         "state": draw.randint(2, 6) if strategy == "no_buffer" else draw.randint(4, 12),
         "checkpoint": draw.randint(1, 6),
         "other": 2,
@@ -81,6 +84,7 @@ def draw_cache_layout(draw: random.Random) -> CacheLayout:
         kv.name,
         0 if arrangement in ("one", "kv apart") else counts["checkpoint"],
         states,
+        codec,
         strategy,
         draw.choice(ALPHABETS),
         draw.choice(KINDS),

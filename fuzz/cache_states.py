@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poolproof.spec.codec import FORMATS, load, store
-from poolproof.sub_pools import StateSlots
+from poolproof.sub_pools import Codec, StateSlots
 
 Bits: TypeAlias = NDArray[Any]
 """Elements of a storage format, as unsigned integers of the same width."""
@@ -42,21 +42,15 @@ class Stored(NamedTuple):
     """A checkpoint, and what it is loaded as.
 
     Attributes:
-        codes: [layers, H, d_v, d_k], int8.
-        scales: [layers, H, d_k].
+        parts: as they lie in a slot: codes [layers, H, d_v, d_k], scales [layers, H, d_k] and conv windows; or, without
+            a codec, those of the state.
         loaded: the state after a hit.
         depth: how many times something of it was quantised at most.
     """
 
-    codes: NDArray[np.int8]
-    scales: Bits
+    parts: tuple[NDArray[Any], ...]
     loaded: State
     depth: int
-
-    @property
-    def parts(self) -> tuple[NDArray[Any], ...]:
-        """As they lie in a slot: codes, scales and conv windows."""
-        return (self.codes, self.scales, *self.loaded[1:])
 
 
 class StateModel:
@@ -64,9 +58,11 @@ class StateModel:
 
     Args:
         declared: says layers, shapes and dtypes.
+        codec: of checkpoints.
     """
 
-    def __init__(self, declared: StateSlots) -> None:
+    def __init__(self, declared: StateSlots, codec: Codec) -> None:
+        self._codec = codec
         self._dtypes = (declared.temporal_dtype, *(declared.conv_dtype for _ in declared.conv_shapes))
         shapes = (declared.temporal_shape, *declared.conv_shapes)
         self._shapes = [(declared.layers, *shape) for shape in shapes]
@@ -81,6 +77,8 @@ class StateModel:
 
     def store(self, state: State, depth: int) -> Stored:
         """The checkpoint of a state that was quantised so many times."""
+        if self._codec == "none":
+            return Stored(state, state, depth)
         temporal, dtype = state[0], self._dtypes[0]
         layers, heads, _, columns = temporal.shape
         codes = np.zeros(temporal.shape, np.int8)
@@ -89,7 +87,7 @@ class StateModel:
         for at in np.ndindex(layers, heads, columns):
             place = (at[0], at[1], slice(None), at[2])
             codes[place], scales[at], loaded[place] = _channel(dtype, tuple(temporal[place].tolist()))
-        return Stored(codes, scales, (loaded, *state[1:]), depth + 1)
+        return Stored((codes, scales, *state[1:]), (loaded, *state[1:]), depth + 1)
 
 
 def raw(parts: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:

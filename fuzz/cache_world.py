@@ -67,7 +67,7 @@ class World:
         buffers = [self._open(make, buffer, device) for buffer in layout.buffers]
         self.pool, home = buffers[0], buffers[-1]
         if layout.slots:
-            self.states = make.states.beside(home["state"], layout.slots)
+            self.states = make.states.beside(home["state"], layout.slots, codec=layout.codec)
         else:
             self.states = make.states(home["state"], home["checkpoint"])
         self.pools = list(dict.fromkeys([*buffers, self.states.checkpoints._pool]))

@@ -83,6 +83,16 @@ class CheckpointPool(CheckpointNodes):
         own = UnifiedPool(need.total, [declaration], device=device, events=pool._events, shadow=shadow)
         return cls(states, own[declaration.name], shadow=shadow)
 
+    @classmethod
+    def opt_in(
+        cls, states: SubPool, codec: Codec | None, slots: int | None = None, *, shadow: bool = False
+    ) -> CheckpointPool | None:
+        """`beside`, for an engine's option: None, and nothing allocated, where no codec is named.
+
+        Args and errors are those of `beside`.
+        """
+        return None if codec is None else cls.beside(states, slots, codec=codec, shadow=shadow)
+
     @staticmethod
     def estimate(states: SubPool | Resolved | StateSlots, slots: int, codec: Codec = "int8") -> CheckpointMemory:
         """Bytes of so many checkpoints of these states, before anything is allocated.

@@ -62,7 +62,7 @@ class CheckpointShadow:
         self._pool = pool
         rows = {f"{kind}s": count for kind, count in ROWS.items()}
         slots = {"actives": pool.states.ids, "checkpoints": pool.checkpoints.ids, "parts": pool._parts}
-        self.state: Any = spec.SPEC.initial(**slots, **rows)
+        self.state: Any = spec.SPEC.initial(**slots, **rows).without_ghosts()
         self.taken = 0
         self._forget_rows()
         self.compare("create")

@@ -1134,7 +1134,6 @@ def an_idle_request_holds_no_slot(pool: Lifecycle) -> Bool:
 
 
 release_batch = batch(release, over="a", doc="A request gives back all of these active slots, or none.")
-release_lock_batch = batch(release_lock, over="lock", doc="A request gives up all of these locks, or none.")
 
 
 # -------------------------------------------------------------------------------------------------------- theorems

@@ -89,3 +89,12 @@ def test_another_codec_is_refused() -> None:
         pp.Checkpoints("checkpoint", of="state", codec="int4")
     with pytest.raises(pp.LayoutError, match="codec = 'int4'"):
         pp.CheckpointPool.beside(pool_of("bfloat16")["state"], 4, codec="int4")  # type: ignore[arg-type]
+
+
+def test_checkpoints_are_opted_into() -> None:
+    pool = pool_of("bfloat16")
+    assert pp.CheckpointPool.opt_in(pool["state"], None) is None
+    states = pp.CheckpointPool.opt_in(pool["state"], "none", 3)
+    assert states is not None
+    assert states.size == 3
+    assert states.bytes_per_slot == pool["state"].layout.page_bytes

@@ -8,13 +8,17 @@ import pytest
 
 from poolproof.proofs.arguments import allowed
 from poolproof.proofs.buffer import SUBJECT as BUFFER
+from poolproof.proofs.checkpoint import SMALL as STATES
+from poolproof.proofs.checkpoint import SUBJECT as CHECKPOINT
 from poolproof.proofs.schedule import SMALL, SUBJECT
 from poolproof.spec.language import Refused
 from poolproof.spec.language.state import nested_sizes
 
 
 @pytest.mark.parametrize(
-    ("subject", "sizes"), [(SUBJECT, SMALL), (BUFFER, BUFFER.explore_sizes[0])], ids=["schedule", "buffer"]
+    ("subject", "sizes"),
+    [(SUBJECT, SMALL), (BUFFER, BUFFER.explore_sizes[0]), (CHECKPOINT, STATES)],
+    ids=["schedule", "buffer", "checkpoint"],
 )
 def test_a_walk_is_the_same_without_ghosts(subject: object, sizes: dict[str, object]) -> None:
     spec, draw = subject.spec, random.Random(4)  # type: ignore[attr-defined]
@@ -22,7 +26,7 @@ def test_a_walk_is_the_same_without_ghosts(subject: object, sizes: dict[str, obj
     bare = state.without_ghosts()
     assert bare.key() == state.key()
     taken = 0
-    for _ in range(250):
+    for _ in range(400):
         item = draw.choice(spec.actions)
         with spec.active():
             choices = list(allowed(spec, item, state))

@@ -37,7 +37,7 @@ _CHECKED: Final = 20
 _WEIGHTS: Final = {
     "admit": 16,
     "compute": 22,
-    "launch": 14,
+    "launch": 20,
     "complete": 10,
     "track": 8,
     "keep": 12,
@@ -45,20 +45,20 @@ _WEIGHTS: Final = {
     "retract": 3,
     "abort": 2,
     "look": 4,
-    "match": 2,
+    "match": 1,
     "evict": 1,
     "make_room": 2,
     "clear": 0.3,
-    "compact": 5,
+    "compact": 3,
     "lease": 2,
     "release": 3,
-    "gate": 1,
+    "gate": 0.5,
     "open_gate": 2,
-    "group": 1,
+    "group": 0.5,
     "end_group": 3,
     "take": 3,
     "give_back": 3,
-    "misuse": 4,
+    "misuse": 2,
     "time": 4,
 }
 _ALWAYS: Final = ("admit", "compute", "launch", "complete", "keep", "finish")
@@ -249,7 +249,8 @@ class CacheDriver:
             return self._more(4)
         one = self.draw.choice(known)
         end = len(one) if self.draw.random() < 0.7 else self.draw.randint(0, len(one))
-        return [*one[:end], *self._more(2)][: 9 * self.layout.page_size]
+        more = self._more(2) if self.draw.random() < 0.85 or not end else []
+        return [*one[:end], *more][: 9 * self.layout.page_size]
 
     def _slots(self) -> int:
         return 3 if self.layout.strategy == "extra_buffer" else 1
@@ -267,7 +268,7 @@ class CacheDriver:
     def _admit(self) -> str | None:
         if len(self.live) >= MOST:
             return None
-        tokens, limit = self._some_tokens(), self.draw.choice([None, None, None, self.draw.randint(0, 20)])
+        tokens, limit = self._some_tokens(), self.draw.choice([None, None, None, None, 0, self.draw.randint(0, 20)])
         key = self.oracle.restorable(tokens, limit)
         self._detail = f"admit({tokens}, at_most={limit})"
         purpose = Purpose([self._of_state(self._slots())], key)
@@ -275,6 +276,7 @@ class CacheDriver:
         outcome, request = self._try(purpose, lambda: call(tokens, at_most=limit), bool(key))
         if outcome == "full":
             self.oracle.counts["refused"] += 1
+            self._make_way()
         if outcome != "done":
             return outcome
         if request.number in self.live or request.cached != len(key):
@@ -318,14 +320,20 @@ class CacheDriver:
         wanted = Purpose([(self.world.pool, {self.cache.kv.name: more})]) if more > 0 else None
         outcome, new = self._try(wanted, lambda: self.cache.extend(request, length))
         if outcome != "done":
+            self._make_way()
             return outcome
         if len(new) != max(more, 0) or new.tolist() != request.pages[len(request.pages) - len(new) :].tolist():
             raise Departure(f"extend({request!r}, {length}): new pages {new.tolist()}, and {more} were missing")
         if not self.engine.compute(request, running, length, self.draw.choice(STREAMS)):
             return "waits"
-        if self.draw.random() < 0.7:
+        if self.draw.random() < 0.8:
             self._launch_one(self.engine.opened[-1])
         return "done"
+
+    def _make_way(self) -> None:
+        """Where there is no room, an engine lets some request end."""
+        if self.draw.random() < 0.5:
+            self._retract()
 
     def _launch(self) -> str | None:
         if not self.engine.opened:
@@ -445,7 +453,7 @@ class CacheDriver:
     # ------------------------------------------------------------------------------------------------------------ room
 
     def _evict(self) -> str:
-        n = self.draw.choice([0, 1, 1, 1, 1, 2, 9])
+        n = self.draw.choice([0, 1, 1, 1, 2, 9])
         self._detail = f"evict({n})"
         expected = min(n, len(self.oracle.checkpoints))
         _, found = self._try(Purpose(), lambda: self.cache.evict(n))

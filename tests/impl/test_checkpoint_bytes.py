@@ -426,7 +426,7 @@ LONG = 400_000_000
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_device_gives_the_same_bytes(kind: str, shape: str, device: str) -> None:
-    pool = lifecycle(kind, states=declared(**SHAPES[shape]), device=device, shadow=False)
+    pool = lifecycle(kind, 12_000, states=declared(**SHAPES[shape]), device=device, shadow=False)
     parts = random_state(pool, seeded(90, 16))
     assert same(stored(pool, cached(pool, length=16)), image(parts))
     slot = hit(pool, 1)

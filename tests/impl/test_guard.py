@@ -392,7 +392,7 @@ def test_a_guard_waits_for_nothing_before_check() -> None:
     tokens = torch.arange(4, 20, device="cuda")
     out = torch.empty_like(tokens)
     torch.cuda.synchronize()
-    torch.cuda._sleep(100_000_000)
+    torch.cuda._sleep(1_000_000_000)
     torch.cuda.set_sync_debug_mode("error")
     try:
         ids = pool["full"].alloc(5)

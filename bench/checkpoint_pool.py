@@ -451,10 +451,10 @@ class Timer(Clock):
         super().__init__(plan)  # type: ignore[arg-type]
         self.counts = plan
 
-    def hold(self) -> None:
-        """The device is kept from what it is given next, for some milliseconds."""
+    def hold(self, cycles: int) -> None:
+        """The device is kept so long from what it is given next."""
         if self._cuda:
-            torch.cuda._sleep(HOLD)
+            torch.cuda._sleep(cycles)
 
     def on_host(self, subject: Subject, work: Work, way: str) -> Row:
         """Time until a call returns, of one of what it does; nothing waits for the device in a call."""
@@ -466,7 +466,7 @@ class Timer(Clock):
                 subject.settle()
                 self.wait()
                 if way == "busy":
-                    self.hold()
+                    self.hold(HOLD)
             given = work.before()
             if way == "idle":
                 self.wait()
@@ -486,7 +486,7 @@ class Timer(Clock):
         for _ in range(self.counts.repeats):
             given = work.before()
             self._prepare(cache)
-            self.hold()
+            self.hold(HOLD // 2)
             start, stop = Mark(self._cuda), Mark(self._cuda)
             start.set()
             got = work.call(given)

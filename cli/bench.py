@@ -17,6 +17,9 @@ from poolproof.cli.console import print_json
 BENCHES: Final = {
     "codec": ("--gpu", "--smoke"),
     "codec_accuracy": ("--smoke",),
+    "recall": ("--smoke",),
+    "checkpoint_pool": ("--gpu", "--smoke"),
+    "cache_payoff": ("--smoke",),
     "slot_pool": (),
     "unified_pool": ("--smoke",),
     "unified_gpu": ("--gpu", "--smoke"),

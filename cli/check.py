@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from poolproof.cli.console import print_json
+from poolproof.cli.fuzz_cache import can_fuzz_cache
 from poolproof.cli.prove import live_progress, require_solver, run
 
 if TYPE_CHECKING:
     from poolproof.cli.console import Paper
+    from poolproof.fuzz.cache_campaign import CacheResult
     from poolproof.fuzz.campaign import CampaignResult
     from poolproof.fuzz.unified_campaign import UnifiedResult
     from poolproof.proofs.results import Report
@@ -21,6 +23,9 @@ TARGET = "slot-pool"
 DEFAULT_OPS = 100_000
 UNIFIED_PART = 20
 """The unified pool gets one operation in so many: each takes the spec so many times longer."""
+
+CACHE_PART = 200
+"""The same of the state cache, where torch is installed."""
 
 
 def register(app: typer.Typer) -> None:
@@ -44,12 +49,14 @@ def check(
     report.problems += [f"the shipped ledger differs: {line}" for line in differences(read(), report)]
     seed = random.SystemRandom().getrandbits(31) if seed is None else seed
     campaign, unified = _fuzz(seed, ops), _fuzz_unified(seed, -(-ops // UNIFIED_PART))
-    passed = report.passed and campaign.passed and unified.passed
+    cache = _fuzz_cache(seed, -(-ops // CACHE_PART)) if can_fuzz_cache() else None
+    passed = report.passed and campaign.passed and unified.passed and (cache is None or cache.passed)
     if as_json:
         whole = {"prove": report.plain(), "fuzz": campaign.plain(), "fuzz_unified": unified.plain()}
+        whole["fuzz_cache"] = None if cache is None else cache.plain()
         print_json({"verdict": "passed" if passed else "failed", **whole})
     else:
-        _show(report, campaign, unified, passed)
+        _show(report, campaign, unified, cache, passed)
     raise typer.Exit(0 if passed else 1)
 
 
@@ -67,7 +74,16 @@ def _fuzz_unified(seed: int, ops: int) -> UnifiedResult:
         return run_unified(seed, ops, progress=progress)
 
 
-def _show(report: Report, campaign: CampaignResult, unified: UnifiedResult, passed: bool) -> None:
+def _fuzz_cache(seed: int, ops: int) -> CacheResult:
+    from poolproof.fuzz.cache_campaign import run_cache
+
+    with live_progress("fuzzing") as progress:
+        return run_cache(seed, ops, progress=progress)
+
+
+def _show(
+    report: Report, campaign: CampaignResult, unified: UnifiedResult, cache: CacheResult | None, passed: bool
+) -> None:
     from poolproof.cli.console import Paper
     from poolproof.cli.proof_text import control_lines, show_failures, show_verdict, theorem_table
 
@@ -88,6 +104,7 @@ def _show(report: Report, campaign: CampaignResult, unified: UnifiedResult, pass
         console.print(str(campaign.failure.divergence), style="red", markup=False)
         console.print(f"reproduce: {campaign.failure.reproduce}", markup=False)
     _show_unified(unified, console)
+    _show_cache(cache, console)
     console.print("[bold green]check passed[/]" if passed else "[bold red]check failed[/]")
 
 
@@ -103,3 +120,21 @@ def _show_unified(unified: UnifiedResult, console: Paper) -> None:
     if unified.found is not None:
         console.print(unified.found.message, style="red", markup=False)
         console.print(f"reproduce: {unified.found.reproduce}", markup=False)
+
+
+def _show_cache(cache: CacheResult | None, console: Paper) -> None:
+    if cache is None:
+        console.print("no fuzz of state-cache, which needs torch and triton: install poolproof[torch]", markup=False)
+        return
+    tally, (canary, after) = cache.tally, cache.canary
+    console.print(
+        f"fuzz of state-cache: {tally.operations} operations, {tally.steps} steps of the specs, "
+        f"{tally.counts['admit hit']} hits compared bit for bit, {cache.rate:,.0f} operations a second, "
+        f"seed {cache.seed}",
+        markup=False,
+    )
+    found = f"found after {after} operations" if after else "NOT found: the fuzzer is blind"
+    console.print(f"canary {canary}: {found}", markup=False)
+    if cache.found is not None:
+        console.print(cache.found.message, style="red", markup=False)
+        console.print(f"reproduce: {cache.found.reproduce}", markup=False)

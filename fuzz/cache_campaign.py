@@ -19,12 +19,9 @@ from poolproof.fuzz.cache_layouts import draw_cache_layout
 from poolproof.fuzz.cache_world import SHIPPED, Make
 from poolproof.fuzz.devices import device_of
 from poolproof.fuzz.errors import SettingError
-from poolproof.fuzz.unified_campaign import Found
+from poolproof.fuzz.unified_campaign import LENGTH, Found
 
 TARGET: Final = "state-cache"
-LENGTH: Final = 200
-"""Operations on one cache."""
-
 DEFAULT_OPS: Final = 5_000
 CANARY_ROUNDS: Final = 200
 _ATTEMPTS: Final = 200

@@ -63,9 +63,10 @@ class _Hashed(CacheStock):
             node = self._tree.nodes.get(int(name))
             if is_enough():
                 break
-            if node is not None and node.stamp and not (leaves and node.children):
-                if not self._is_locked(node, with_pages=leaves):
-                    self._evict(node)
+            if node is None or not node.stamp or (leaves and node.children):
+                continue
+            if not self._is_locked(node, with_pages=leaves):
+                self._evict(node)
         return is_enough()
 
 

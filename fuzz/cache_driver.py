@@ -18,7 +18,7 @@ from poolproof.fuzz.cache_engine import Engine, Work
 from poolproof.fuzz.cache_layouts import CacheLayout
 from poolproof.fuzz.cache_misuse import misuses
 from poolproof.fuzz.cache_oracle import CacheOracle, Key, Running
-from poolproof.fuzz.cache_outsiders import OTHER, Outsiders
+from poolproof.fuzz.cache_outsiders import Outsiders
 from poolproof.fuzz.cache_room import Purpose, Room
 from poolproof.fuzz.cache_states import StateModel
 from poolproof.fuzz.cache_streams import STREAMS, InjectedFault
@@ -128,18 +128,19 @@ class CacheDriver:
             self._detail = operation
             try:
                 outcome = getattr(self, f"_{operation}")()
-            finally:
-                self._tell(f"{n}: {self._detail}")
+            except Exception:
+                self._tell("ends in an error")
+                raise
             if outcome is not None:
                 self.counts[f"{operation} {outcome}"] += 1
                 self.checked += 1
-                self._tell(f"    {outcome}")
+                self._tell(outcome)
             self._settle(n % _CHECKED == _CHECKED - 1)
         self._settle(True)
 
-    def _tell(self, text: str) -> None:
+    def _tell(self, outcome: str) -> None:
         if self.history is not None:
-            self.history.append(text)
+            self.history.append(f"{self.at}: {self._detail}: {outcome}")
 
     # ------------------------------------------------------------------------------------------------------ comparing
 
@@ -247,10 +248,10 @@ class CacheDriver:
             known = [tuple(running.tokens) for running in self.oracle.running.values()]
         if not known or self.draw.random() < 0.15:
             return self._more(4)
-        one = self.draw.choice(known)
+        one = known[-1] if self.draw.random() < 0.4 else self.draw.choice(known)
         end = len(one) if self.draw.random() < 0.7 else self.draw.randint(0, len(one))
         more = self._more(2) if self.draw.random() < 0.85 or not end else []
-        return [*one[:end], *more][: 9 * self.layout.page_size]
+        return [*one[:end], *more][: 12 * self.layout.page_size]
 
     def _slots(self) -> int:
         return 3 if self.layout.strategy == "extra_buffer" else 1
@@ -468,8 +469,6 @@ class CacheDriver:
                 if self.draw.random() < (0.6 if layout.name == self.cache.kv.name else 0.3):
                     demand[layout.name] = self.draw.choice([0, 1, 1, 2, 3, 6])
         demand = dict(self.draw.sample(list(demand.items()), len(demand)))
-        if OTHER in demand and not self.layout.buffers:
-            del demand[OTHER]
         self._detail = f"make_room({demand})"
         wanted: dict[int, tuple[UnifiedPool, dict[str, int]]] = {}
         for name, n in demand.items():

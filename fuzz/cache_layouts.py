@@ -5,11 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 from poolproof.fuzz.cache_streams import KINDS
 from poolproof.state_cache import STRATEGIES, Strategy
-from poolproof.sub_pools import Checkpoints, Codec, Declaration, Grows, KVPages, LatentPages, Pages, StateSlots, resolve
+from poolproof.sub_pools import (
+    Checkpoints,
+    Codec,
+    Declaration,
+    Grows,
+    KVPages,
+    LatentPages,
+    Pages,
+    StateSlots,
+    Zero,
+    resolve,
+)
 
 Buffer: TypeAlias = tuple[int, tuple[Declaration, ...]]
 """Bytes, and the sub-pools."""
@@ -71,7 +82,8 @@ def draw_cache_layout(draw: random.Random) -> CacheLayout:
     first = groups[arrangement]
     if draw.random() < 0.3:
         first.append(Pages("other", bytes=draw.choice([8, 24, 40]), grows="float"))
-    second = {"kv apart": [states, checkpoints], "three": [states]}.get(arrangement, [])
+    apart: dict[str, list[Declaration]] = {"kv apart": [states, checkpoints], "three": [states]}
+    second = apart.get(arrangement, [])
     counts = {
         kv.name: draw.choice([draw.randint(8, 20), draw.randint(20, 48)]),
         "state": draw.randint(2, 6) if strategy == "no_buffer" else draw.randint(4, 12),
@@ -95,7 +107,8 @@ def draw_cache_layout(draw: random.Random) -> CacheLayout:
 def _kv(draw: random.Random) -> Declaration:
     """Pages of tokens, of one of the kinds that a cache takes."""
     name, size = draw.choice(["full", "full", "kv"]), draw.choice([1, 2, 2, 3, 4])
-    kind, zero = draw.choice(["kv", "kv", "mla", "pages"]), draw.choice(["on_handout", "never"])
+    kind = draw.choice(["kv", "kv", "mla", "pages"])
+    zero: Zero = draw.choice(["on_handout", "never"])
     if kind == "pages":
         return Pages(name, bytes=draw.choice([4, 8, 12]) * size, page_size=size, grows="up", zero=zero)
     if kind == "mla":
@@ -122,7 +135,8 @@ def _states(draw: random.Random) -> StateSlots:
 def _buffer(draw: random.Random, group: Sequence[Declaration], counts: dict[str, int]) -> Buffer:
     """Sub-pools in any order of the chain, and bytes for about so many pages of each."""
     order = draw.sample(list(group), len(group))
-    places: list[Grows] = ["up", *["float"] * (len(order) - 2), *(["down"] if len(order) > 1 else [])]
+    up, down, between = get_args(Grows)
+    places = [up, *[between] * (len(order) - 2), *([down] if len(order) > 1 else [])]
     placed = tuple(replace(one, grows=grows) for one, grows in zip(order, places, strict=True))
     sizes = {one.name: one.page_bytes for one in resolve(placed)}
     pages = sum(size * counts[name] for name, size in sizes.items())

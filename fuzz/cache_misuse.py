@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeAlias
 
 from poolproof.cached_request import CachedRequest
@@ -32,14 +33,14 @@ def misuses(
 def _of_cache(world: World) -> Iterator[Misuse]:
     cache = world.cache
     for tokens in ([], [1, -1], [2**63], [[1]], "12", 5):
-        yield f"admit({tokens!r})", _WRONG, lambda tokens=tokens: cache.admit(tokens)
+        yield f"admit({tokens!r})", _WRONG, partial(cache.admit, tokens)  # type: ignore[arg-type]
     yield "admit at most -1", _WRONG, lambda: cache.admit([1, 2], at_most=-1)
     yield "make_room of nothing known", (KeyError,), lambda: cache.make_room({cache.kv.name: 1, "nowhere": 1})
     yield "make_room(-1)", _WRONG, lambda: cache.make_room({cache.kv.name: -1})
     yield "evict(-1)", _WRONG, lambda: cache.evict(-1)
     for node in list(cache._tree.nodes.values())[:2]:
         if node.stamp:
-            yield "remove_node with a checkpoint", (LifecycleError,), lambda n=node.number: world.states.remove_node(n)
+            yield "remove_node with a checkpoint", (LifecycleError,), partial(world.states.remove_node, node.number)
     states, cached, held = world.states, list(world.states._nodes)[:1], list(world.states._holders)[:1]
     if cached and held:
         yield "store over a checkpoint", (LifecycleError,), lambda: states.store_from_active(held, cached)

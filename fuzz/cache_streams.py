@@ -52,7 +52,7 @@ class Faults:
                 self.is_armed, self._doomed = False, steps
             return steps
 
-        copies._begin = watched  # type: ignore[method-assign]
+        copies._begin = watched  # type: ignore[method-assign, assignment]
 
     def run(self, step: Step | None, work: Callable[[], None]) -> None:
         """See `EventSource`; where the step is that of a copy that fails, it does something else."""

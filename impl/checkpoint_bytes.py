@@ -114,8 +114,8 @@ class CheckpointBytes:
         if self._abandoned:
             self._sweep()
         pool = source._pool
-        if stream is None and type(reads) is int and type(writes) is int and target._pool is pool:
-            pages = pool._copy_one(source._table, reads, target._table, writes)
+        if stream is None and type(reads) is int and type(writes) is int:
+            pages = pool._copy_one(source._table, reads, target._pool, target._table, writes)
             if pages is not None:
                 if kernel is not None:
                     pool._events.run(None, lambda: kernel(*pages))

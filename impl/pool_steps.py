@@ -111,27 +111,37 @@ class PoolSteps(PoolPages):
         self._done("begin_step")
         return step
 
-    def _copy_one(self, source: PageTable, read: int, target: PageTable, written: int) -> tuple[int, int] | None:
-        """The pages of a copy at home from one id to another that begins, is launched and ends by one call.
+    def _copy_one(
+        self, source: PageTable, read: int, other: PoolSteps, target: PageTable, written: int
+    ) -> tuple[int, int] | None:
+        """The pages of a copy at home from an id to one of the same or another pool, which is over with the call.
 
-        As a step of the pool's own at home, where nobody could tell them apart: no step is open, or on another stream;
+        As a step of each pool's own at home, where nobody could tell them apart: no step is open, or on another stream;
         no page of the two sub-pools waits to be zeroed; neither shadow nor guard looks on. Else None, and no change.
         """
-        if self._journal is not None or self._guard is not None or source.waiting or target.waiting:
-            return None
-        for step in self._flight.steps:
-            if step.stream is not HOME or step.phase is Phase.OPEN:
-                return None
-        if not (self._events.is_immediate and 0 < read < source.ids and 0 < written < target.ids):
+        is_plain = self._is_plain(source) and other._is_plain(target)
+        if not (is_plain and 0 < read < source.ids and 0 < written < target.ids):
             return None
         page, onto = source.physical.item(read), target.physical.item(written)
         if page < 0 or onto < 0 or not (source.zeroed or source.flags.item(read) & FILLED):
             return None
         target.flags[written] = target.flags.item(written) | FILLED
+        self._has_copied()
+        if other is not self:
+            other._has_copied()
+        return page, onto
+
+    def _is_plain(self, table: PageTable) -> bool:
+        """Is a copy at home, from or to a page of this sub-pool, begun and over without anything else to be done?"""
+        if self._journal is not None or self._guard is not None or table.waiting or not self._events.is_immediate:
+            return False
+        return all(step.stream is HOME and step.phase is not Phase.OPEN for step in self._flight.steps)
+
+    def _has_copied(self) -> None:
+        """A step has begun and is over."""
         self._time += 1
         self._begun += 1
         self._epoch += 1
-        return page, onto
 
     def _hold_for(self, step: Step) -> None:
         """What a step away from home touches is kept until it is over."""

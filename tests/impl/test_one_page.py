@@ -52,7 +52,7 @@ def test_a_copy_at_home_is_a_step_that_is_over() -> None:
         pool["b"].alloc(2)
         finish(pool.begin_step(writes={"a": [1, 2]}))
     short, long = pools
-    assert short._copy_one(short["a"]._table, 1, short["b"]._table, 2) == (
+    assert short._copy_one(short["a"]._table, 1, short, short["b"]._table, 2) == (
         short["a"].physical(1)[0],
         short["b"].physical(2)[0],
     )
@@ -69,23 +69,43 @@ def test_where_the_difference_could_be_told_a_copy_is_a_step() -> None:
     finish(pool.begin_step(writes={"a": 1}))
     before = pool.snapshot()
     for read, written in ((2, 1), (0, 1), (9, 1), (-1, 1), (1, 0), (1, 9), (1, -1), (3, 1), (1, 3)):
-        assert pool._copy_one(a, read, b, written) is None
+        assert pool._copy_one(a, read, pool, b, written) is None
     assert pool.snapshot() == before
     for stream in (HOME, "aside"):
         step = pool.begin_step(stream=stream)
-        assert pool._copy_one(a, 1, b, 1) is None
+        assert pool._copy_one(a, 1, pool, b, 1) is None
         step.launched()
-        assert (pool._copy_one(a, 1, b, 1) is None) == (stream is not HOME)
+        assert (pool._copy_one(a, 1, pool, b, 1) is None) == (stream is not HOME)
         step.complete()
         step.retire()
     shadowed = UnifiedPool(60, chain_of(2, 3), shadow=True)
     shadowed["a"].alloc(1)
     shadowed["b"].alloc(1)
     finish(shadowed.begin_step(writes={"a": 1}))
-    assert shadowed._copy_one(shadowed["a"]._table, 1, shadowed["b"]._table, 1) is None
+    assert shadowed._copy_one(shadowed["a"]._table, 1, shadowed, shadowed["b"]._table, 1) is None
     zeroed = UnifiedPool(60, chain_of(2, 3, zero="on_handout"))
     zeroed["a"].alloc(1)
     zeroed["b"].alloc(1)
-    assert zeroed._copy_one(zeroed["a"]._table, 1, zeroed["b"]._table, 1) is None
+    assert zeroed._copy_one(zeroed["a"]._table, 1, zeroed, zeroed["b"]._table, 1) is None
     finish(zeroed.begin_step())
-    assert zeroed._copy_one(zeroed["a"]._table, 1, zeroed["b"]._table, 1) is not None
+    assert zeroed._copy_one(zeroed["a"]._table, 1, zeroed, zeroed["b"]._table, 1) is not None
+
+
+def test_a_copy_from_pool_to_pool_is_a_step_of_each() -> None:
+    """Where either of them could tell, it is no short one, and neither has changed."""
+    pools = [[UnifiedPool(60, chain_of(2, 3)) for _ in range(2)] for _ in range(2)]
+    for one, other in pools:
+        one["a"].alloc(2)
+        other["b"].alloc(2)
+        finish(one.begin_step(writes={"a": [1, 2]}))
+    (one, other), (reader, writer) = pools
+    assert one._copy_one(one["a"]._table, 1, other, other["b"]._table, 2) is not None
+    finish(reader.begin_step(reads={"a": 1}))
+    finish(writer.begin_step(writes={"b": 2}))
+    assert (one.snapshot(), other.snapshot()) == (reader.snapshot(), writer.snapshot())
+    for pool in (one, other):
+        step = pool.begin_step(stream="aside")
+        before = one.snapshot(), other.snapshot()
+        assert one._copy_one(one["a"]._table, 1, other, other["b"]._table, 1) is None
+        assert (one.snapshot(), other.snapshot()) == before
+        finish(step)

@@ -77,7 +77,7 @@ class Plan:
 
     made_up: int = 12_000
     memory: tuple[int, ...] = (64 * GIB, 128 * GIB, 256 * GIB, 512 * GIB)
-    splits: tuple[float, ...] = (1 / 8, 1 / 16, 1 / 4, 1 / 2)
+    splits: tuple[float, ...] = (1 / 8, 1 / 16, 1 / 4, 1 / 2, 5 / 8)
     first: int = 2_000
     policy_memory: tuple[int, ...] = (64 * GIB, 128 * GIB, 256 * GIB)
     sweep_bytes: int = 16 * GIB
@@ -345,6 +345,11 @@ def gib(size: float) -> str:
     return f"{size / GIB:,.1f}"
 
 
+def whole_gib(size: float) -> str:
+    """Bytes in GiB, without a fraction where there is none."""
+    return gib(size).removesuffix(".0")
+
+
 def buffer_of(row: dict[str, Any]) -> str:
     """One buffer, or a fixed split."""
     return "one" if row["static"] is None else f"split, {Fraction(row['static'])} checkpoints"
@@ -429,8 +434,14 @@ def sweep_table(result: dict[str, Any]) -> str:
         rates = [f"{row['hits'] / row['requests']:.1%}" for row in (plain, codes)]
         times = [plain["ms_without"], plain["ms_a_request"], codes["ms_a_request"]]
         ratio = plain["ms_a_request"] / codes["ms_a_request"]
-        rows.append([law, str(tokens), str(prefixes), *rates, *(f"{ms:.2f}" for ms in times), f"{ratio:.2f}"])
+        if not is_all_hit(plain, codes):
+            rows.append([law, str(tokens), str(prefixes), *rates, *(f"{ms:.2f}" for ms in times), f"{ratio:.2f}"])
     return table(head, rows, 1)
+
+
+def is_all_hit(*rows: dict[str, Any]) -> bool:
+    """Do all prefixes fit, so that every request hits?"""
+    return all(row["hits"] == row["requests"] for row in rows)
 
 
 def costs_text(result: dict[str, Any]) -> str:
@@ -470,21 +481,21 @@ def arms_text(result: dict[str, Any]) -> list[str]:
     """The tables of the arms, each with a line above."""
     tables = {name: rows_of(result, name) for name in ("memory", "policies", "splits", "models")}
     first = f"the first {tables['policies'][0]['requests']:,} requests"
-    middle = f"{gib(tables['splits'][0]['bytes'])} GiB"
+    middle = f"{whole_gib(tables['splits'][0]['bytes'])} GiB"
     return [
         "**Over memory**: all requests, checkpoints at prompt ends.",
         arms_table(
             result,
             tables["memory"],
             ("GiB", "checkpoints", "buffer"),
-            lambda row: (gib(row["bytes"]), kind_of(row), buffer_of(row)),
+            lambda row: (whole_gib(row["bytes"]), kind_of(row), buffer_of(row)),
         ),
         f"**Over policies**: {first}, one buffer.",
         arms_table(
             result,
             tables["policies"],
             ("GiB", "policy", "checkpoints"),
-            lambda row: (gib(row["bytes"]), POLICIES[row["policy"]], kind_of(row)),
+            lambda row: (whole_gib(row["bytes"]), POLICIES[row["policy"]], kind_of(row)),
         ),
         f"**Over splits**: {first}, {middle}, int8.",
         arms_table(
@@ -498,17 +509,69 @@ def arms_text(result: dict[str, Any]) -> list[str]:
     ]
 
 
+def gains(rows: Sequence[dict[str, Any]], by: str, few: Any, many: Any) -> str:
+    """How many times the tokens are hit with one value of a setting that are with another, all else being equal."""
+    others = [name for name in ("bytes", "policy", "static", "checkpoints") if name != by]
+    found = {tuple(row[name] for name in [*others, by]): row["cached_tokens"] for row in rows}
+    keys = [key[:-1] for key in found if key[-1] == many and (*key[:-1], few) in found]
+    ratios = [found[*key, many] / found[*key, few] for key in keys]
+    return f"{min(ratios):.2f} to {max(ratios):.2f} times"
+
+
+def split_text(result: dict[str, Any], policy: str) -> str:
+    """The best and the worst fixed split of a policy, beside one buffer."""
+    rows = {row["static"]: row["cached_tokens"] for row in rows_of(result, "splits") if row["policy"] == policy}
+    one = rows.pop(None)
+    best, worst = max(rows, key=lambda static: rows[static]), min(rows, key=lambda static: rows[static])
+    return (
+        f"With checkpoints at {POLICIES[policy]} the best of {len(rows)} parts is {Fraction(best)}, which hits "
+        f"{rows[best] / one:.2f} times the tokens of one buffer, and the worst {Fraction(worst)}, with "
+        f"{rows[worst] / one:.2f} times."
+    )
+
+
+def fitting(result: dict[str, Any], codec: str, tokens: int) -> int:
+    """The largest number of prefixes of the sweep that all fit; 0 for none."""
+    rows = [row for row in result["sweep"] if (row["codec"], row["prefix_tokens"]) == (codec, tokens)]
+    return max((row["prefixes"] for row in rows if row["law"] == "uniform" and is_all_hit(row)), default=0)
+
+
+def in_short(result: dict[str, Any]) -> str:
+    """What the tables say."""
+    memory, policies = rows_of(result, "memory"), rows_of(result, "policies")
+    one = [row for row in memory if row["static"] is None]
+    blocks = [row for row in policies if row["policy"] == "blocks"]
+    int8 = [row for row in memory if row["checkpoints"] == "int8"]
+    static = next(row["static"] for row in memory if row["static"] is not None)
+    plain, least = CHECKPOINTS["none"], min(row["prefix_tokens"] for row in result["sweep"])
+    return "\n".join(
+        [
+            f"* **int8 against {plain}, at equal bytes**: {gains(one, 'checkpoints', 'none', 'int8')} the tokens hit "
+            f"with checkpoints at prompt ends, {gains(blocks, 'checkpoints', 'none', 'int8')} with one at every block.",
+            f"* **One buffer against a split**: {gains(int8, 'static', static, None)} the tokens hit of a buffer with "
+            f"{Fraction(static)} of the bytes for checkpoints, with int8 at prompt ends. Which part is good depends on "
+            f"the policy. {split_text(result, 'ends')} {split_text(result, 'blocks')}",
+            f"* **Checkpoints at prompt ends against one at every block**: "
+            f"{gains(policies, 'policy', 'blocks', 'ends')} the tokens hit.",
+            f"* **Prefixes of {least} tokens**: of the numbers that were tried, {fitting(result, 'none', least):,} all "
+            f"fit as {plain}, and {fitting(result, 'int8', least):,} in int8.",
+        ]
+    )
+
+
 def markdown(result: dict[str, Any]) -> str:
     """A result as the part of docs/cache.md."""
     parts = [
         about(result),
+        in_short(result),
         "**Capacity factor**: checkpoints in the bytes of one plain copy of the state.",
         capacity_table(result),
         *arms_text(result),
         "**What it costs**",
         costs_text(result),
-        f"**Over prefixes**: {gib(result['sweep_bytes'])} GiB, one buffer, seed {result['seed']}, {SUFFIX} tokens "
-        f"behind the prefix, {result['sweep'][0]['requests']:,} requests after one of each prefix.",
+        f"**Over prefixes**: {whole_gib(result['sweep_bytes'])} GiB, one buffer, seed {result['seed']}, {SUFFIX} "
+        f"tokens behind the prefix, {result['sweep'][0]['requests']:,} requests after one of each prefix. Where all "
+        f"prefixes fit either way there is no row.",
         sweep_table(result),
     ]
     return "\n\n".join(parts)
@@ -517,6 +580,7 @@ def markdown(result: dict[str, Any]) -> str:
 # ---------------------------------------------------------------------------------------------------------------- plot
 
 COLOURS = {"none": "tab:orange", "int8": "tab:blue"}
+LINES = {"ends": "-", "blocks": "--"}
 
 
 def digest(result: dict[str, Any]) -> str:
@@ -525,17 +589,16 @@ def digest(result: dict[str, Any]) -> str:
 
 
 def draw(result: dict[str, Any], file: Path) -> None:
-    """Three panels as an SVG, the same bytes for the same result."""
+    """Four panels as an SVG, the same bytes for the same result."""
     import matplotlib as mpl
 
     mpl.use("svg")
     from matplotlib import pyplot as plt
 
     mpl.rcParams |= {"svg.hashsalt": "cache_payoff", "svg.fonttype": "none", "font.size": 9}
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained")
-    draw_memory(result, left)
-    draw_policies(result, middle)
-    draw_sweep(result, right)
+    figure, panels = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
+    for panel, axes in zip((draw_memory, draw_policies, draw_splits, draw_sweep), panels.flat, strict=True):
+        panel(result, axes)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Description": digest(result)})
     plt.close(figure)
@@ -554,7 +617,9 @@ def draw_memory(result: dict[str, Any], axes: Any) -> None:
     most = result["unbounded"][0]
     axes.axhline(100 * most["cached_tokens"] / most["prompt_tokens"], color="grey", linewidth=1, label="no bound")
     axes.set(xscale="log", xlabel="GiB", ylabel="% of prompt tokens out of the cache", ylim=(0, None))
-    axes.set_xticks(sorted({row["bytes"] / GIB for row in rows}), [gib(s) for s in sorted({r["bytes"] for r in rows})])
+    axes.set_xticks(
+        sorted({row["bytes"] / GIB for row in rows}), [whole_gib(s) for s in sorted({r["bytes"] for r in rows})]
+    )
     axes.minorticks_off()
     axes.set_title("whole trace, checkpoints at prompt ends")
     axes.legend()
@@ -576,7 +641,7 @@ def draw_policies(result: dict[str, Any], axes: Any) -> None:
         axes.text(
             n * (len(policies) + 1) + 1,
             0.97,
-            f"{gib(size)} GiB",
+            f"{whole_gib(size)} GiB",
             ha="center",
             va="top",
             transform=axes.get_xaxis_transform(),
@@ -584,6 +649,24 @@ def draw_policies(result: dict[str, Any], axes: Any) -> None:
     axes.set(ylabel="% of prompt tokens out of the cache", ylim=(0, 1.25 * axes.get_ylim()[1]))
     axes.set_title(f"first {rows[0]['requests']:,} requests, one buffer, by policy")
     axes.legend(loc="upper left", bbox_to_anchor=(0, 0.92))
+
+
+def draw_splits(result: dict[str, Any], axes: Any) -> None:
+    """Tokens hit by policy and split; one buffer is a level line."""
+    rows = rows_of(result, "splits")
+    for policy, style in (("ends", "o"), ("blocks", "s")):
+        line = {row["static"]: 100 * row["token_hit_rate"] for row in rows if row["policy"] == policy}
+        one = line.pop(None)
+        axes.axhline(one, color=COLOURS["int8"], label=f"{POLICIES[policy]}, one buffer", linestyle=LINES[policy])
+        split = f"{style}{LINES[policy]}"
+        axes.plot(list(line), list(line.values()), split, color="tab:red", label=f"{POLICIES[policy]}, split")
+    parts = sorted({row["static"] for row in rows if row["static"] is not None})
+    axes.set(xscale="log", xlabel="part of the bytes for checkpoints alone", ylim=(0, None))
+    axes.set_ylabel("% of prompt tokens out of the cache")
+    axes.set_xticks(parts, [str(Fraction(part)) for part in parts])
+    axes.minorticks_off()
+    axes.set_title(f"first {rows[0]['requests']:,} requests, {whole_gib(rows[0]['bytes'])} GiB, int8")
+    axes.legend()
 
 
 def draw_sweep(result: dict[str, Any], axes: Any) -> None:
@@ -598,7 +681,10 @@ def draw_sweep(result: dict[str, Any], axes: Any) -> None:
             axes.plot(counts, times, style, color=COLOURS[codec], label=label, markersize=4)
     axes.axhline(rows[0]["ms_without"], color="grey", linewidth=1, label="no cache")
     axes.set(xscale="log", xlabel="distinct prefixes", ylabel="ms a request, stated cost of a token", ylim=(0, None))
-    axes.set_title(f"prefixes of {shortest} tokens, {gib(result['sweep_bytes'])} GiB")
+    counts = sorted({row["prefixes"] for row in rows})
+    axes.set_xticks(counts[:: max(1, len(counts) // 5)], [str(n) for n in counts[:: max(1, len(counts) // 5)]])
+    axes.minorticks_off()
+    axes.set_title(f"prefixes of {shortest} tokens, {whole_gib(result['sweep_bytes'])} GiB")
     axes.legend()
 
 

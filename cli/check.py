@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -52,7 +52,7 @@ def check(
     cache = _fuzz_cache(seed, -(-ops // CACHE_PART)) if can_fuzz_cache() else None
     passed = report.passed and campaign.passed and unified.passed and (cache is None or cache.passed)
     if as_json:
-        whole = {"prove": report.plain(), "fuzz": campaign.plain(), "fuzz_unified": unified.plain()}
+        whole: dict[str, Any] = {"prove": report.plain(), "fuzz": campaign.plain(), "fuzz_unified": unified.plain()}
         whole["fuzz_cache"] = None if cache is None else cache.plain()
         print_json({"verdict": "passed" if passed else "failed", **whole})
     else:

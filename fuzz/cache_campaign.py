@@ -25,7 +25,7 @@ TARGET: Final = "state-cache"
 DEFAULT_OPS: Final = 5_000
 CANARY_ROUNDS: Final = 200
 _ATTEMPTS: Final = 200
-_BATCH: Final = 4
+_BATCH: Final = 2
 
 
 @dataclass
@@ -271,7 +271,7 @@ def _alone(seed: int, is_over: Callable[[CacheTally], bool], device: str) -> Cac
 def _together(seed: int, jobs: int, is_over: Callable[[CacheTally], bool], device: str) -> CacheTally:
     """Each process takes the next few caches."""
     tally, given = CacheTally(), 0
-    context = get_context("spawn")  # torch and its threads are not shared by a fork
+    context = get_context("spawn" if device == "cuda" else None)  # a device is not shared by a fork
     with ProcessPoolExecutor(jobs, context) as workers:
         running: set[Future[CacheTally]] = set()
         while not is_over(tally):

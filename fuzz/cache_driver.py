@@ -189,7 +189,7 @@ class CacheDriver:
             outcome = "waits"
         except InjectedFault:
             outcome = "fault"
-        self.world.streams.is_armed = False
+        self.world.streams.disarm()
         evicted = self.room.evicted
         self.room.begin(None)
         if outcome == "done":

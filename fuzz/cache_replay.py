@@ -288,7 +288,8 @@ class _Replay:
             live = _live(run)
             end = min(live.length + GROWS_BY, run.end)
             first = live.length // size
-            self._owed -= len(self._cache.extend(live, end))
+            if end > len(live.pages) * size:
+                self._owed -= len(self._cache.extend(live, end))
             ends.append(end)
             tails.append(live.pages[first : ceil_div(end, size)])
         slots = np.array([_live(run).state for run in self._running], np.int64)

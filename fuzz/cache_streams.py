@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from poolproof.events import Immediate
@@ -17,6 +18,7 @@ from poolproof.steps import HOME, Step
 
 if TYPE_CHECKING:
     from poolproof.checkpoint_bytes import CheckpointBytes
+    from poolproof.unified_pool import UnifiedPool
 
 KINDS: Final = ("queued", "ordered", "at once")
 STREAMS: Final = (HOME, HOME, HOME, 1, 2)
@@ -32,36 +34,55 @@ class Faults:
 
     Attributes:
         is_armed: whether it will.
-        spoil: what such a copy does to the pages that it writes before it fails.
+        spoil: what such a copy does to a page that it writes before it fails: the pool, the sub-pool, the page.
     """
-
-    is_armed = False
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.spoil: Callable[[tuple[Step, ...]], None] = lambda steps: None
-        self._doomed: tuple[Step, ...] = ()
+        self.is_armed = False
+        self.spoil: Callable[[UnifiedPool, str, int], None] = lambda pool, name, page: None
+        self._doomed: tuple[Step | None, list[tuple[UnifiedPool, str, int]]] | None = None
+
+    def disarm(self) -> None:
+        """No copy is made to fail any more."""
+        self.is_armed, self._doomed = False, None
 
     def watch(self, copies: CheckpointBytes) -> None:
-        """Know copies from other work: their steps begin here."""
+        """Know copies from other work: they begin here, as steps, or where nobody could tell without any."""
         begin = copies._begin
 
         def watched(*arguments: Any) -> tuple[Step, ...]:
             steps = begin(*arguments)
             if self.is_armed:
-                self.is_armed, self._doomed = False, steps
+                last = steps[-1]
+                pages = [(last._pool, name, page) for name, held in last.writes.items() for page in held.tolist()]
+                self.is_armed, self._doomed = False, (steps[0], pages)
             return steps
 
         copies._begin = watched  # type: ignore[method-assign, assignment]
+        for pool in copies._pools:
+            self._watch_single(pool)
+
+    def _watch_single(self, pool: UnifiedPool) -> None:
+        plain: Any = pool._copy_one
+
+        def watched(source: Any, read: int, other: UnifiedPool, target: Any, written: int) -> tuple[int, int] | None:
+            pages: tuple[int, int] | None = plain(source, read, other, target, written)
+            if pages is not None and self.is_armed:
+                self.is_armed, self._doomed = False, (None, [(other, other.layouts[target.index].name, pages[1])])
+            return pages
+
+        pool._copy_one = watched  # type: ignore[method-assign, assignment]
 
     def run(self, step: Step | None, work: Callable[[], None]) -> None:
-        """See `EventSource`; where the step is that of a copy that fails, it does something else."""
+        """See `EventSource`; where it is the work of a copy that fails, something else is done."""
         source: Any = super()
-        if step is None or step not in self._doomed:
+        if self._doomed is None or step is not self._doomed[0]:
             source.run(step, work)
             return
-        doomed, self._doomed = self._doomed, ()
-        source.run(step, lambda: self.spoil(doomed))
+        (_, pages), self._doomed = self._doomed, None
+        for page in pages:
+            source.run(step, partial(self.spoil, *page))
         raise InjectedFault("a copy between slots fails, on purpose")
 
 

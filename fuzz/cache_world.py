@@ -15,7 +15,6 @@ from poolproof.fuzz.cache_layouts import Buffer, CacheLayout
 from poolproof.fuzz.cache_memory import CacheMemory, DeviceCacheMemory, HostCacheMemory, Runs, runs_of
 from poolproof.fuzz.cache_streams import open_streams
 from poolproof.state_cache import StateCache
-from poolproof.steps import Step
 from poolproof.unified_pool import UnifiedPool
 
 STEPS: Final = 28
@@ -92,13 +91,10 @@ class World:
         pool._follow(shadow)
         return shadow
 
-    def _spoil(self, steps: tuple[Step, ...]) -> None:
+    def _spoil(self, pool: UnifiedPool, name: str, page: int) -> None:
         """What a copy leaves that fails in the midst of it: half of what it writes is something else."""
-        pool = steps[-1]._pool
-        for name, pages in steps[-1].writes.items():
-            half = max(pool[name].layout.page_bytes // 2, 1)
-            for page in pages.tolist():
-                self.memory.write(pool, name, page, ((0, half),), np.full(half, _SPOILED, np.uint8))
+        half = max(pool[name].layout.page_bytes // 2, 1)
+        self.memory.write(pool, name, page, ((0, half),), np.full(half, _SPOILED, np.uint8))
 
     @property
     def kv_row(self) -> int:

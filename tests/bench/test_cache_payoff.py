@@ -157,6 +157,18 @@ def test_the_page_and_the_plot_are_those_of_the_committed_result(bench: Any) -> 
     assert {row["verdict"] for row in result["arms"]} == {"passed"}
 
 
+def test_the_sizes_on_the_page_are_those_of_the_result() -> None:
+    result, text = json.loads(RESULT.read_text()), " ".join(PAGE.split())
+    row = next(each for each in result["capacity"] if each["state_dtype"] == "bfloat16")
+    kv, plain, codes = (row[name] for name in ("kv_bytes_a_token", "plain_bytes", "int8_bytes"))
+    assert f"as the KV of {codes / kv:,.0f} tokens in int8, and of {plain / kv:,.0f} as a copy" in text
+    short, middle, long = (f"{(n * kv + plain) / (n * kv + codes):.2f} times" for n in (512, 2048, 8192))
+    assert f"{short} as many prefixes of 512 tokens" in text
+    assert f"{middle} as many of 2,048 tokens, {long} as many of 8,192" in text
+    assert f"at every block it is {short} for all lengths" in text
+    assert f"have {result['trace']['prompt_tokens'] / result['trace']['requests']:,.0f} tokens on average" in text
+
+
 def test_the_example_runs() -> None:
     (program,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.S | re.M)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -331,25 +331,29 @@ class _OtherCopies(CheckpointPool):
         setattr(copies, name, copy)
 
 
-class LoadsAheadOfStores(_OtherCopies):
-    """A checkpoint is read at once, whatever is on the stream before it."""
+class _SomeTime(_OtherCopies):
+    """Copies of one kind are done on a stream that nobody waits for, and that waits for nobody."""
 
-    def _instead(self, what: str, pages: tuple[int, int], kernel: Callable[[int, int], None]) -> None:
-        if what == "load":
-            kernel(*pages)
-        else:
-            self.states._pool._events.run(None, lambda: kernel(*pages))
-
-
-class StoresSomeTime(_OtherCopies):
-    """A checkpoint is stored on a stream that nobody waits for."""
+    what = ""
 
     def _instead(self, what: str, pages: tuple[int, int], kernel: Callable[[int, int], None]) -> None:
         events: Any = self.states._pool._events
-        if what == "store":
-            events.give(2, lambda: kernel(*pages))
+        if what == self.what:
+            events.give(events.streams[-1], lambda: kernel(*pages))
         else:
             events.run(None, lambda: kernel(*pages))
+
+
+class LoadsAheadOfStores(_SomeTime):
+    """A checkpoint is read whether it is stored by then or not."""
+
+    what = "load"
+
+
+class StoresSomeTime(_SomeTime):
+    """A checkpoint is stored when it pleases the device."""
+
+    what = "store"
 
 
 class ForgetsConvWindows(CheckpointPool):

@@ -21,7 +21,7 @@ from poolproof.fuzz.cache_oracle import CacheOracle, Key, Running
 from poolproof.fuzz.cache_outsiders import Outsiders
 from poolproof.fuzz.cache_room import Purpose, Room
 from poolproof.fuzz.cache_states import StateModel
-from poolproof.fuzz.cache_streams import STREAMS, InjectedFault
+from poolproof.fuzz.cache_streams import InjectedFault
 from poolproof.fuzz.cache_world import STEPS, Make, World
 from poolproof.fuzz.memory import WrongBytes
 from poolproof.page_errors import BufferExhausted, StepError
@@ -297,7 +297,9 @@ class CacheDriver:
 
     def _look_at_once(self, request: CachedRequest, running: Running) -> None:
         """All that was restored is compared: by a step, when the device comes to it, or now."""
-        if self.draw.random() < 0.6 and self.engine.look(request, running, self.draw.choice(STREAMS)):
+        if self.draw.random() < 0.6 and self.engine.look(
+            request, running, self.draw.choice(self.world.streams.streams)
+        ):
             if self.draw.random() < 0.6:
                 self._launch_one(self.engine.opened[-1])
             return
@@ -325,7 +327,7 @@ class CacheDriver:
             return outcome
         if len(new) != max(more, 0) or new.tolist() != request.pages[len(request.pages) - len(new) :].tolist():
             raise Departure(f"extend({request!r}, {length}): new pages {new.tolist()}, and {more} were missing")
-        if not self.engine.compute(request, running, length, self.draw.choice(STREAMS)):
+        if not self.engine.compute(request, running, length, self.draw.choice(self.world.streams.streams)):
             return "waits"
         if self.draw.random() < 0.8:
             self._launch_one(self.engine.opened[-1])
@@ -363,7 +365,7 @@ class CacheDriver:
         if found is None:
             return None
         self._detail = f"look(request {found[0].number})"
-        return "done" if self.engine.look(*found, self.draw.choice(STREAMS)) else "waits"
+        return "done" if self.engine.look(*found, self.draw.choice(self.world.streams.streams)) else "waits"
 
     def _track(self) -> str | None:
         found = self._request(lambda _, running: self._is_whole(running.length))

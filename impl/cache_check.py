@@ -20,7 +20,7 @@ _LISTED = 8
 
 def check_cache(cache: StateCache) -> list[Violation]:
     """The broken claims, [] for a healthy cache. Where the tree cannot be walked, only that is reported of it."""
-    found = list(_shape(cache))
+    found = [*_shape(cache), *_owners(cache)]
     if not found:
         found = [each for claim in _CLAIMS for each in claim(cache)]
     states = cache.states
@@ -51,6 +51,18 @@ def _shape(cache: StateCache) -> Iterator[Violation]:
             if child.parent is not node or not is_first or tree.nodes.get(child.number) is not child:
                 text = f"{child!r} lies below {node!r}, and names another parent, page or number"
                 yield Violation("I1", "every_node_is_in_the_tree_once", text)
+
+
+def _owners(cache: StateCache) -> Iterator[Violation]:
+    """The tree and the CheckpointPool speak of the same nodes and requests."""
+    for what, ours, theirs in (
+        ("nodes", cache._tree.nodes.keys(), cache.states._places.keys()),
+        ("requests", cache._requests.keys(), cache.states._tenants.keys()),
+    ):
+        odd = sorted(ours ^ theirs)
+        if odd:
+            text = f"{what} {odd[:_LISTED]} are known to only one of the cache and its CheckpointPool"
+            yield Violation("I21", "the_cache_and_its_states_agree", text)
 
 
 def _lengths(cache: StateCache) -> Iterator[Violation]:

@@ -7,6 +7,7 @@ operation may do is written down, and proved, in `poolproof.spec.checkpoint`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from poolproof.arguments import Ids, as_count, as_ids
@@ -41,15 +42,19 @@ class CheckpointPool(CheckpointNodes):
     is copied at home is ordered with everything else there; on another stream it is in flight until it is completed.
 
     Args:
-        states, checkpoints: `pool["state"]` and `pool["checkpoint"]`, of one pool or of two on one device. Nobody else
-            takes slots of either.
+        states, checkpoints: `pool["state"]` and `pool["checkpoint"]`, of one pool or of two on one device, which are
+            not cleared under it.
         shadow: run the spec in lockstep and raise `SpecViolation` where the pool departs from it.
+        shared: others take slots of the two as well, such as those for `store_from_active` and `load_to_active`. By
+            default nobody does, and `check` calls a slot that is neither a request's nor a node's leaked.
 
     Attributes:
         states, checkpoints: as given.
+        is_shared: whether others take slots of the two as well.
 
     Raises:
         LayoutError: the two do not belong together.
+        PoolBusy: somebody has slots of one, and they are not shared.
         TypeError: they are no sub-pools.
     """
 
@@ -125,7 +130,7 @@ class CheckpointPool(CheckpointNodes):
         """Quantise states into checkpoint slots: codes and scales, and the conv windows as they are.
 
         Args:
-            active: ids of active slots that hold states.
+            active: ids of active slots that hold states, a request's or others'.
             checkpoints: as many ids of checkpoint slots, each once, none of which is a node's or a donation's.
             stream: None for home; another one as for `UnifiedPool.begin_step`.
 
@@ -533,14 +538,16 @@ class CheckpointPool(CheckpointNodes):
     def clear(self) -> None:
         """Back to a new pool: all slots are free, and requests, nodes, locks and donations gone; no byte is touched.
 
+        Slots that are free already, because the pools below were cleared first, are in nobody's way.
+
         Raises:
             LifecycleError: a donation is in flight.
         """
         self._enter()
         if self._flying:
             self._refuse("clear", f"{len(self._flying)} donations are in flight, {self._flying[0]!r} first")
-        self.states.free(list(self._holders))
-        self.checkpoints.free([*self._donors, *self._nodes])
+        _free_live(self.states, self._holders)
+        _free_live(self.checkpoints, [*self._donors, *self._nodes])
         for donation in self._donors.values():
             donation.phase = DonationPhase.DROPPED
         for tenant in self._tenants.values():
@@ -550,6 +557,10 @@ class CheckpointPool(CheckpointNodes):
         self._told("clear")
 
     # --------------------------------------------------------------------------------------------------------- queries
+
+    def in_flight(self) -> tuple[Donation, ...]:
+        """The donations whose copies are in flight, dropped ones too, in the order in which they began."""
+        return tuple(self._flying)
 
     def position(self, request: int) -> int:
         """Tokens that the request's own state has seen.
@@ -603,6 +614,12 @@ class CheckpointPool(CheckpointNodes):
     def __reduce__(self) -> NoReturn:
         """A pool is not copied or pickled: its slots would have two owners."""
         raise TypeError("a CheckpointPool cannot be copied or pickled; make a new one")
+
+
+def _free_live(sub_pool: SubPool, slots: Iterable[int]) -> None:
+    """Free those of these slots that are live."""
+    physical = sub_pool._table.physical
+    sub_pool.free([slot for slot in slots if physical[slot] > 0])
 
 
 def _pairs(sources: Ids, targets: Ids) -> tuple[Any, Any]:

@@ -71,9 +71,9 @@ class CheckpointShadow:
         self._rows: dict[str, dict[int, int]] = {kind: {} for kind in ROWS}
         self._free = {kind: list(range(count))[::-1] for kind, count in ROWS.items()}
 
-    def check_room(self, kind: str) -> None:
-        """Raises PoolBusy where the spec's state has no row left for one more of this kind."""
-        if not self._free[kind]:
+    def check_room(self, kind: str, more: int) -> None:
+        """Raises PoolBusy where the spec's state has not so many rows left of this kind."""
+        if len(self._free[kind]) < more:
             raise PoolBusy(f"a pool with a shadow has {ROWS[kind]} {kind}s at most. Nothing was changed.")
 
     def __call__(self, action: str, *arguments: int) -> None:

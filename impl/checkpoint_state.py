@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, cast
+from weakref import ReferenceType
 
 from poolproof.checkpoint_bytes import CheckpointBytes
 from poolproof.checkpoint_errors import LifecycleError, LockError
 from poolproof.checkpoint_memory import check_pair
 from poolproof.checkpoint_owners import Donation, Place, Tenant, as_number
+from poolproof.page_errors import PoolBusy
 from poolproof.sub_pool import SubPool
 
 if TYPE_CHECKING:
@@ -23,10 +25,16 @@ class CheckpointState:
 
     Attributes:
         states, checkpoints: the two sub-pools.
+        is_shared: whether others take slots of the two as well.
     """
 
-    def __init__(self, states: SubPool, checkpoints: SubPool, *, shadow: bool = False) -> None:
+    def __init__(self, states: SubPool, checkpoints: SubPool, *, shadow: bool = False, shared: bool = False) -> None:
         check_pair(states, checkpoints)
+        if not shared:
+            _check_untaken(states, checkpoints)
+        self.is_shared = shared
+        self._cache: ReferenceType[Any] | None = None
+        """The cache that has this pool to itself."""
         self.states, self.checkpoints = states, checkpoints
         self._bytes = CheckpointBytes(states, checkpoints)
         self._parts = len(states.layout.layout.parts)
@@ -122,10 +130,10 @@ class CheckpointState:
     def _refuse(self, operation: str, why: str) -> NoReturn:
         raise LifecycleError(f"{operation}: {why}. Nothing was changed.")
 
-    def _check_shadow(self, kind: str) -> None:
-        """Raises PoolBusy where the spec in lockstep has no room for one more request, node or lock."""
+    def _check_shadow(self, kind: str, more: int = 1) -> None:
+        """Raises PoolBusy where the spec in lockstep has no room for so many requests, nodes or locks more."""
         if self._journal is not None:
-            self._journal.check_room(kind)
+            self._journal.check_room(kind, more)
 
     def _note(self, action: str, *arguments: int) -> None:
         """An elementary change, as the spec has it."""
@@ -146,3 +154,13 @@ class CheckpointState:
         if self._journal is not None:
             self._journal(action, *arguments)
             self._journal.done(action)
+
+
+def _check_untaken(states: SubPool, checkpoints: SubPool) -> None:
+    """Raises PoolBusy where somebody has slots of either sub-pool already."""
+    active, cached = int(states._table.bound), int(checkpoints._table.bound)
+    if active or cached:
+        raise PoolBusy(
+            f"{active} slots of {states.name!r} and {cached} of {checkpoints.name!r} are taken, and would be nobody's "
+            f"here: free them first, or pass shared=True. Nothing was changed."
+        )

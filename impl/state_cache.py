@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
+from weakref import ref
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class StateCache:
     Raises:
         LayoutError: there is no such sub-pool, or it is of another kind; the states are those of another pool, or on
             another device.
-        PoolBusy: the KV sub-pool has live pages, or the CheckpointPool nodes or requests.
+        PoolBusy: the KV sub-pool has live pages, or the CheckpointPool nodes, requests or another cache.
         TypeError, ValueError: pool or states are something else; there is no such strategy.
 
     Attributes:
@@ -84,6 +85,7 @@ class StateCache:
         self._requests: dict[int, CachedRequest] = {}
         self._admitted = 0
         self._pools = tuple(dict.fromkeys((pool, states.states._pool, states.checkpoints._pool)))
+        states._cache = ref(self)
 
     # ------------------------------------------------------------------------------------------------ a request's life
 
@@ -241,17 +243,24 @@ class StateCache:
         Raises:
             LifecycleError, StepError, TypeError, ValueError: as for `keep`.
         """
-        self._live("finish", request)
-        array = self._tokens_of("finish", request, tokens)
+        return self._finish("finish", request, tokens)
+
+    def _finish(self, operation: str, request: CachedRequest, tokens: Ids) -> bool:
+        self._live(operation, request)
+        array = self._tokens_of(operation, request, tokens)
         if len(array) < request.length:
             raise ValueError(
-                f"finish: {len(array)} tokens are given and {request.length} were computed: give all of them, or abort "
-                f"the request. Nothing was changed."
+                f"{operation}: {len(array)} tokens are given and {request.length} were computed: give all of them, or "
+                f"abort the request. Nothing was changed."
             )
         source, length = self._donor(request)
         is_kept = length > 0 and length % self.page_size == 0 and self._keep(request, array[:length], source)
         self._let_go(request)
         return is_kept
+
+    def _end(self, operation: str, request: CachedRequest) -> None:
+        self._live(operation, request)
+        self._let_go(request)
 
     def retract(self, request: CachedRequest, tokens: Ids | None = None) -> None:
         """The request makes room, and is admitted again later, as a new one.
@@ -263,9 +272,9 @@ class StateCache:
             LifecycleError, StepError, TypeError, ValueError: as for `keep`.
         """
         if tokens is None:
-            self.abort(request)
+            self._end("retract", request)
         else:
-            self.finish(request, tokens)
+            self._finish("retract", request, tokens)
 
     def abort(self, request: CachedRequest) -> None:
         """The request ends, at any point, and nothing more of it is kept.
@@ -273,8 +282,7 @@ class StateCache:
         Raises:
             LifecycleError: as for `extend`.
         """
-        self._live("abort", request)
-        self._let_go(request)
+        self._end("abort", request)
 
     # ------------------------------------------------------------------------------------------------------------ room
 
@@ -412,6 +420,8 @@ class StateCache:
             self._stock.touch(path.node)
             self._adopt(request, path.node, key)
             return True
+        self.states._check_shadow("node", more=2)  # a node is split, and one is added
+        self.states._check_shadow("lock")
         donation = self._donate(request, source) if len(key) > request.cached else None
         if donation is None:
             self._tally.skipped += 1
@@ -523,6 +533,8 @@ def _check(pool: UnifiedPool, states: CheckpointPool, kv: str, strategy: str) ->
         raise TypeError(f"states is {states!r}, no CheckpointPool: make one of the pool's states"[:200])
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy is {strategy!r}; it must be one of {', '.join(STRATEGIES)}")
+    if not isinstance(kv, str):
+        raise TypeError(f"kv is {kv!r}; it is the name of a sub-pool of keys and values, such as 'full'"[:200])
     kinds = {layout.name: layout.kind for layout in pool.layouts}
     if kinds.get(kv) not in _KINDS:
         found = f"is of kind {kinds[kv]!r}" if kv in kinds else "is not there"
@@ -538,6 +550,9 @@ def _check(pool: UnifiedPool, states: CheckpointPool, kv: str, strategy: str) ->
     here, there = str(pool._bytes.device), str(home._bytes.device)
     if here.partition(":")[0] != there.partition(":")[0]:
         raise LayoutError(f"the pool is on {here!r}, the states on {there!r}: make both on one device")
+    other = None if states._cache is None else states._cache()
+    if other is not None:
+        raise PoolBusy(f"the CheckpointPool is that of {other!r} already: make one for each cache, of pools of its own")
     stats, pages = states.stats(), int(pool[kv]._table.bound)
     if pages or stats.nodes or stats.queued or stats.running:
         raise PoolBusy(

@@ -1244,7 +1244,7 @@ def a_request_can_end_without_a_free_checkpoint(pool: Lifecycle, r: Request, a: 
 
 @define
 def is_the_same(pool: Lifecycle, other: Lifecycle) -> Bool:
-    """Are owners, handles and counts of active slots in both the same, and every checkpoint and lock untouched?"""
+    """Has everybody in both the same slots, donations, checkpoints and locks, and are as many slots free?"""
     return and_(
         forall(
             pool.all(Active),
@@ -1257,6 +1257,17 @@ def is_the_same(pool: Lifecycle, other: Lifecycle) -> Bool:
             ),
         ),
         forall(
+            pool.all(Checkpoint),
+            lambda c: and_(
+                pool.stage[c] == other.stage[c],
+                pool.donor[c] == other.donor[c],
+                pool.node_of[c] == other.node_of[c],
+                iff(pool.free_checkpoints.has(c), other.free_checkpoints.has(c)),
+                iff(pool.copying[c], other.copying[c]),
+                forall(pool.all(Part), lambda p: iff(pool.stored[c, p], other.stored[c, p])),
+            ),
+        ),
+        forall(
             pool.all(Request),
             lambda r: and_(
                 pool.own[r] == other.own[r],
@@ -1265,10 +1276,21 @@ def is_the_same(pool: Lifecycle, other: Lifecycle) -> Bool:
                 pool.phase[r] == other.phase[r],
             ),
         ),
-        forall(pool.all(Checkpoint), lambda c: pool.stage[c] == other.stage[c]),
-        forall(pool.all(Node), lambda n: pool.state_pins[n] == other.state_pins[n]),
+        forall(
+            pool.all(Node),
+            lambda n: and_(
+                iff(pool.is_kept[n], other.is_kept[n]),
+                pool.checkpoint[n] == other.checkpoint[n],
+                pool.page_pins[n] == other.page_pins[n],
+                pool.state_pins[n] == other.state_pins[n],
+            ),
+        ),
+        forall(pool.all(Lock), lambda lock: iff(pool.is_held[lock], other.is_held[lock])),
         pool.free_actives.size == other.free_actives.size,
-        pool.queued == other.queued,
+        pool.free_checkpoints.size == other.free_checkpoints.size,
+        and_(pool.queued == other.queued, pool.running == other.running, pool.tracks == other.tracks),
+        and_(pool.waiting == other.waiting, pool.storing == other.storing),
+        and_(pool.cached == other.cached, pool.parked == other.parked),
     )
 
 
@@ -1294,10 +1316,6 @@ def an_aborted_donation_leaves_nothing(pool: Lifecycle, r: Request, a: Active, c
             enabled(end_store, after(begin_store, pool, r, a, c), c),
             lambda: enabled(drop, after(end_store, after(begin_store, pool, r, a, c), c), r, c),
             lambda: is_the_same(pool, after(drop, after(end_store, after(begin_store, pool, r, a, c), c), r, c)),
-            lambda: (
-                after(drop, after(end_store, after(begin_store, pool, r, a, c), c), r, c).free_checkpoints.size
-                == pool.free_checkpoints.size
-            ),
         ),
     )
 
@@ -1557,11 +1575,20 @@ def an_eviction_disturbs_no_running_hit(
     pool: Lifecycle, r: Request, n: Node, lock: Lock, a: Active, victim: Node
 ) -> Bool:
     """I23: whoever is evicted while a hit looks for a slot, the hit can go on, from the same checkpoint."""
-    return implies(
-        and_(enabled(hit, pool, r, n, lock, a), enabled(evict, pool, victim)),
-        lambda: and_(
-            enabled(hit, after(evict, pool, victim), r, n, lock, a),
-            lambda: after(evict, pool, victim).checkpoint[n] == pool.checkpoint[n],
+    return and_(
+        implies(
+            and_(enabled(hit, pool, r, n, lock, a), enabled(evict, pool, victim)),
+            lambda: and_(
+                enabled(hit, after(evict, pool, victim), r, n, lock, a),
+                lambda: after(evict, pool, victim).checkpoint[n] == pool.checkpoint[n],
+            ),
+        ),
+        implies(
+            and_(enabled(hit, pool, r, n, lock, a), enabled(evict_later, pool, victim)),
+            lambda: and_(
+                enabled(hit, after(evict_later, pool, victim), r, n, lock, a),
+                lambda: after(evict_later, pool, victim).checkpoint[n] == pool.checkpoint[n],
+            ),
         ),
     )
 
@@ -1798,6 +1825,7 @@ def an_arrival_waits(pre: Lifecycle, post: Lifecycle, r: Request) -> Bool:
         other_requests_are_untouched(pre, post, r),
         other_states_are_untouched(pre, post, NOWHERE),
         the_cache_is_untouched(pre, post),
+        other_checkpoints_are_untouched(pre, post, NOTHING),
     )
 
 
@@ -1886,6 +1914,7 @@ def a_whole_load_is_the_image_of_what_was_donated(pre: Lifecycle, post: Lifecycl
         other_states_are_untouched(pre, post, a),
         other_checkpoints_are_untouched(pre, post, NOTHING),
         other_requests_are_untouched(pre, post, NOBODY),
+        the_cache_is_untouched(pre, post),
     )
 
 
@@ -1902,6 +1931,7 @@ def a_start_keeps_the_state(pre: Lifecycle, post: Lifecycle, r: Request) -> Bool
         other_states_are_untouched(pre, post, pre.own[r]),
         other_requests_are_untouched(pre, post, r),
         the_cache_is_untouched(pre, post),
+        other_checkpoints_are_untouched(pre, post, NOTHING),
     )
 
 
@@ -1913,6 +1943,7 @@ def a_step_changes_its_own_state_alone(pre: Lifecycle, post: Lifecycle, r: Reque
         tokens > 0,
         post.position[pre.own[r]] == pre.position[pre.own[r]] + tokens,
         post.moment[pre.own[r]] == pre.clock,
+        post.depth[pre.own[r]] == pre.depth[pre.own[r]],
         is_ready(post, pre.own[r]),
         other_states_are_untouched(pre, post, pre.own[r]),
         other_checkpoints_are_untouched(pre, post, NOTHING),
@@ -1936,6 +1967,7 @@ def a_new_track_holds_nothing_yet(pre: Lifecycle, post: Lifecycle, r: Request, a
         other_states_are_untouched(pre, post, a),
         other_requests_are_untouched(pre, post, r),
         the_cache_is_untouched(pre, post),
+        other_checkpoints_are_untouched(pre, post, NOTHING),
     )
 
 
@@ -2013,6 +2045,7 @@ def a_reclaimed_state_is_free(pre: Lifecycle, post: Lifecycle, a: Active) -> Boo
         other_states_are_untouched(pre, post, a),
         other_requests_are_untouched(pre, post, NOBODY),
         the_cache_is_untouched(pre, post),
+        other_checkpoints_are_untouched(pre, post, NOTHING),
     )
 
 
@@ -2115,6 +2148,7 @@ def a_published_checkpoint_is_the_nodes(pre: Lifecycle, post: Lifecycle, r: Requ
         post.length[c] == post.key_length[n],
         is_untouched(pre, post, c),
         not_(donates(post, r, c)),
+        pre.key_length[n] == post.key_length[n],
         pre.page_pins[n] == post.page_pins[n],
         pre.state_pins[n] == post.state_pins[n],
         other_nodes_are_untouched(pre, post, n),
@@ -2185,6 +2219,8 @@ def a_new_node_has_nothing(pre: Lifecycle, post: Lifecycle, n: Node, length: Int
         other_nodes_are_untouched(pre, post, n),
         locks_are_untouched(pre, post),
         other_checkpoints_are_untouched(pre, post, NOTHING),
+        other_states_are_untouched(pre, post, NOWHERE),
+        other_requests_are_untouched(pre, post, NOBODY),
     )
 
 
@@ -2199,6 +2235,8 @@ def only_a_node_that_nobody_keeps_goes(pre: Lifecycle, post: Lifecycle, n: Node)
         other_nodes_are_untouched(pre, post, n),
         locks_are_untouched(pre, post),
         other_checkpoints_are_untouched(pre, post, NOTHING),
+        other_states_are_untouched(pre, post, NOWHERE),
+        other_requests_are_untouched(pre, post, NOBODY),
     )
 
 
@@ -2209,6 +2247,8 @@ def pins_differ_by(pre: Lifecycle, post: Lifecycle, n: Node, scope: Scope, by: I
         post.page_pins[n] == pre.page_pins[n] + ite(scope == Scope.PAGES, by, 0),
         post.state_pins[n] == pre.state_pins[n] + ite(scope == Scope.STATE, by, 0),
         pre.checkpoint[n] == post.checkpoint[n],
+        pre.key_length[n] == post.key_length[n],
+        iff(pre.is_kept[n], post.is_kept[n]),
         other_nodes_are_untouched(pre, post, n),
     )
 
@@ -2233,6 +2273,8 @@ def a_lock_is_one_pin(pre: Lifecycle, post: Lifecycle, r: Request, lock: Lock, n
         pins_differ_by(pre, post, n, scope, 1),
         other_locks_are_untouched(pre, post, lock),
         other_requests_are_untouched(pre, post, NOBODY),
+        other_checkpoints_are_untouched(pre, post, NOTHING),
+        other_states_are_untouched(pre, post, NOWHERE),
     )
 
 
@@ -2246,6 +2288,8 @@ def a_release_gives_up_just_its_pin(pre: Lifecycle, post: Lifecycle, r: Request,
         pins_differ_by(pre, post, pre.locked[lock], pre.scope[lock], -1),
         other_locks_are_untouched(pre, post, lock),
         other_requests_are_untouched(pre, post, NOBODY),
+        other_checkpoints_are_untouched(pre, post, NOTHING),
+        other_states_are_untouched(pre, post, NOWHERE),
     )
 
 
@@ -2258,10 +2302,13 @@ def has_lost_its_checkpoint(pre: Lifecycle, post: Lifecycle, n: Node) -> Bool:
         forall(pre.all(Lock), lambda lock: not_(keeps(pre, lock, n, Scope.STATE))),
         pre.page_pins[n] == post.page_pins[n],
         iff(pre.is_kept[n], post.is_kept[n]),
+        pre.key_length[n] == post.key_length[n],
+        pre.state_pins[n] == post.state_pins[n],
         other_nodes_are_untouched(pre, post, n),
         locks_are_untouched(pre, post),
         other_checkpoints_are_untouched(pre, post, pre.checkpoint[n]),
         other_states_are_untouched(pre, post, NOWHERE),
+        other_requests_are_untouched(pre, post, NOBODY),
     )
 
 
@@ -2290,32 +2337,10 @@ def a_checkpoint_evicted_under_a_load_waits(pre: Lifecycle, post: Lifecycle, n: 
 @ensures(clear, "I25")
 def a_clear_restores_the_initial_state(pre: Lifecycle, post: Lifecycle) -> Bool:
     """I25: whoever owned what, both pools are as new, nobody is there, and no copy was in flight."""
-    fresh = after(create, pre)
     return and_(
         forall(pre.all(Active), lambda a: not_(pre.loading[a])),
         forall(pre.all(Checkpoint), lambda c: not_(pre.copying[c])),
-        is_the_same(fresh, post),
-        forall(
-            pre.all(Checkpoint),
-            lambda c: and_(
-                post.donor[c] == fresh.donor[c],
-                post.node_of[c] == fresh.node_of[c],
-                iff(post.free_checkpoints.has(c), fresh.free_checkpoints.has(c)),
-                forall(pre.all(Part), lambda p: iff(post.stored[c, p], fresh.stored[c, p])),
-            ),
-        ),
-        forall(
-            pre.all(Node),
-            lambda n: and_(
-                iff(post.is_kept[n], fresh.is_kept[n]),
-                post.checkpoint[n] == fresh.checkpoint[n],
-                post.page_pins[n] == fresh.page_pins[n],
-            ),
-        ),
-        forall(pre.all(Lock), lambda lock: iff(post.is_held[lock], fresh.is_held[lock])),
-        and_(post.running == fresh.running, post.tracks == fresh.tracks, post.waiting == fresh.waiting),
-        and_(post.storing == fresh.storing, post.cached == fresh.cached, post.parked == fresh.parked),
-        post.free_checkpoints.size == fresh.free_checkpoints.size,
+        is_the_same(after(create, pre), post),
     )
 
 

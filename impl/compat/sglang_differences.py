@@ -91,7 +91,7 @@ SLOTS: Final = (
     ),
     Difference(
         "empty allocator",
-        "`size=0` is an allocator with nothing to hand out.",
+        "`size=0` is an allocator with nothing to hand out, `num_heads=0` a pool of states without bytes.",
         "ValueError.",
         "A pool without slots is a mistake in a setting.",
     ),
@@ -150,9 +150,10 @@ BYTES: Final = (
     ),
     Difference(
         "one state for several slots",
-        "One state and several slots: all get it, as torch's indexing has it.",
-        "ValueError: as many states as slots.",
-        "Lists of different lengths are a bug of the caller's.",
+        "One state and several slots: all get it, as torch's indexing has it; so do all heads or layers of a pool, of "
+        "a checkpoint with one.",
+        "ValueError: as many states as slots. KernelArgumentError: a pool of other heads or layers.",
+        "Lists of different lengths are a bug of the caller's, and a pool of other shapes is another model's.",
     ),
     Difference(
         "target twice",

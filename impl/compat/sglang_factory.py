@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import torch
 
+from poolproof.arguments import as_count
 from poolproof.compat.sglang_pool import MambaCheckpointPool
 
 SETTINGS: Final = "sglang.srt.runtime_context"
@@ -48,11 +49,11 @@ def maybe_init_int8_mamba_checkpoint_pool(
     heads, d_v, d_k = cache_params.shape.temporal
     pool = MambaCheckpointPool(
         num_layers=len(mamba_layer_ids),
-        num_slots=settings.int8_mamba_ckpt_size or 2 * mamba_size,
+        num_slots=settings.int8_mamba_ckpt_size or 2 * as_count("mamba_size", mamba_size),
         num_heads=heads,
         head_v_dim=d_v,
         head_k_dim=d_k,
-        conv_shapes=list(cache_params.shape.conv),
+        conv_shapes=cache_params.shape.conv,
         conv_dtype=cache_params.dtype.conv,
         temporal_dtype=cache_params.dtype.temporal,
         device=device,

@@ -11,15 +11,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from poolproof.arguments import as_count
 from poolproof.checkpoint_errors import LifecycleError
 from poolproof.checkpoint_memory import free_memory
 from poolproof.compat.bound import LastBound
 from poolproof.compat.sglang_slots import MambaSlotAllocator
 from poolproof.compat.sglang_store import Int8CheckpointStore
+from poolproof.compat.sizes import Active, active_of, as_shapes, as_size, item_bytes
 from poolproof.errors import LayoutError
 from poolproof.kernels.copy_windows import CopyWindows
 from poolproof.kernels.layout import KernelArgumentError
-from poolproof.kernels.slots import Slots
+from poolproof.kernels.slot_copy import SlotCopy
+from poolproof.kernels.slots import Slots, slot_pair
 from poolproof.violation import Violation
 
 NEVER: Final = -1
@@ -55,7 +58,7 @@ class MambaCheckpointPool:
     Raises:
         CheckpointMemoryError: more memory than is free.
         LayoutError: a conv shape has another number of axes.
-        TypeError, ValueError: a size is no count, `num_slots` is 0, or a dtype is another.
+        TypeError, ValueError: a size is no count, slots, heads or a head's sizes are 0, or a dtype is another.
     """
 
     def __init__(
@@ -73,18 +76,19 @@ class MambaCheckpointPool:
         shadow: bool = False,
     ) -> None:
         dtype = torch.bfloat16 if temporal_dtype is None else temporal_dtype
+        num_slots, shapes = as_size("num_slots", num_slots), as_shapes(conv_shapes)
         sizes = {"num_layers": num_layers, "num_heads": num_heads, "head_v_dim": head_v_dim, "head_k_dim": head_k_dim}
-        _check_windows(conv_shapes, conv_dtype)
+        _check_windows(conv_dtype)
         need = self.estimate_mem_usage_bytes(
-            **sizes, num_slots=num_slots, conv_shapes=conv_shapes, conv_dtype=conv_dtype, temporal_dtype=dtype
+            **sizes, num_slots=num_slots, conv_shapes=shapes, conv_dtype=conv_dtype, temporal_dtype=dtype
         )
         _check_memory(need, num_slots, str(device))
         self.num_slots = num_slots
         self.device = device
         self.allocator = MambaSlotAllocator(num_slots, device, shadow=shadow)
         self.temporal = Int8CheckpointStore(**sizes, num_slots=num_slots + 1, device=device, scale_dtype=dtype)
-        first = num_layers, num_slots + 1
-        self.conv = [torch.zeros(*first, *shape, dtype=conv_dtype, device=device) for shape in conv_shapes]
+        first = self.temporal.num_layers, num_slots + 1
+        self.conv = [torch.zeros(*first, *shape, dtype=conv_dtype, device=device) for shape in shapes]
         self._stores = LastBound(lambda windows: CopyWindows(_flat(windows), _flat(self.conv)))
         self._loads = LastBound(lambda windows: CopyWindows(_flat(self.conv), _flat(windows)))
         self._stored_in: NDArray[np.int64] = np.full(num_slots + 1, NEVER)
@@ -121,15 +125,16 @@ class MambaCheckpointPool:
         Raises:
             InvalidIds: a checkpoint slot is not handed out, or is listed twice.
             LayoutError, KernelArgumentError: the active pool has other shapes, dtypes or another device.
-            TypeError, ValueError: the slots are no integers, not as many of either, or not the active pool's.
+            TypeError, ValueError: it is no active pool; the slots are no integers, not as many of either, or not its.
         """
-        cache = active_mamba_pool.mamba_cache
-        _check_slots(cache)
-        temporal, windows = self.temporal.store_of(cache.temporal), self._stores.to(cache.conv)
+        active = active_of(active_mamba_pool)
+        temporal, windows = self.temporal.store_of(active.temporal), self._stores.to(active.conv)
+        _check_slots(active)
         known, tenancies = self.allocator.known_ids(ckpt_slots), None
         if known is not None:
             self.allocator.check_live("store_from_active", known, distinct=True)
             tenancies = self.allocator.tenancies(known)
+        _check_call(windows, active_slots, ckpt_slots)
         temporal(active_slots, ckpt_slots)
         windows(active_slots, ckpt_slots)
         if tenancies is None:
@@ -144,15 +149,17 @@ class MambaCheckpointPool:
             InvalidIds: a checkpoint slot is not handed out.
             LifecycleError: nothing was stored in a checkpoint slot since it was handed out.
             KernelArgumentError: the active pool has other shapes or another device.
-            TypeError, ValueError: the slots are no integers, not as many of either, or not the active pool's.
+            TypeError, ValueError: it is no active pool; the slots are no integers, not as many of either, not its, or
+                an active one is listed twice.
         """
-        cache = active_mamba_pool.mamba_cache
-        _check_slots(cache)
-        windows = self._loads.to(cache.conv)
+        active = active_of(active_mamba_pool)
+        temporal, windows = self.temporal.load_of(active.temporal), self._loads.to(active.conv)
+        _check_slots(active)
         known = self.allocator.known_ids(ckpt_slots)
         if known is not None:
             self._check_stored(known)
-        self.temporal.copy_to_pool(cache.temporal, ckpt_slots, active_slots)
+        _check_call(windows, ckpt_slots, active_slots)
+        temporal(ckpt_slots, active_slots)
         windows(ckpt_slots, active_slots)
 
     def _check_stored(self, ids: NDArray[np.int64]) -> None:
@@ -178,11 +185,16 @@ class MambaCheckpointPool:
         conv_dtype: torch.dtype,
         temporal_dtype: torch.dtype,
     ) -> dict[str, int]:
-        """Bytes of such a pool, slot 0 included, by part: "qdata", "scale", "conv" and "total". Allocates nothing."""
-        slots = num_layers * (num_slots + 1)
-        qdata = slots * num_heads * head_v_dim * head_k_dim
-        scale = slots * num_heads * head_k_dim * temporal_dtype.itemsize
-        conv = slots * sum(map(prod, conv_shapes)) * conv_dtype.itemsize
+        """Bytes of such a pool, slot 0 included, by part: "qdata", "scale", "conv" and "total". Allocates nothing.
+
+        Raises:
+            LayoutError, TypeError, ValueError: as the pool itself, but any dtype and 0 slots are taken.
+        """
+        slots = as_count("num_layers", num_layers) * (as_count("num_slots", num_slots) + 1)
+        channels = as_size("num_heads", num_heads) * as_size("head_k_dim", head_k_dim)
+        qdata = slots * channels * as_size("head_v_dim", head_v_dim)
+        scale = slots * channels * item_bytes("temporal_dtype", temporal_dtype)
+        conv = slots * sum(map(prod, as_shapes(conv_shapes))) * item_bytes("conv_dtype", conv_dtype)
         return {"qdata": qdata, "scale": scale, "conv": conv, "total": qdata + scale + conv}
 
     def mem_usage_bytes(self) -> int:
@@ -203,20 +215,23 @@ def _check_memory(need: dict[str, int], slots: int, device: str) -> None:
     )
 
 
-def _check_windows(shapes: Sequence[tuple[int, ...]], dtype: torch.dtype) -> None:
+def _check_windows(dtype: torch.dtype) -> None:
     if dtype not in (torch.bfloat16, torch.float16, torch.float32):
         raise LayoutError(f"conv windows are bfloat16, float16 or float32, not {dtype}")
-    for shape in shapes:
-        if len(shape) not in (1, 2):
-            raise LayoutError(f"a conv shape is (channels, width) or (channels,), not {tuple(shape)}")
 
 
-def _check_slots(cache: Any) -> None:
-    """Raises KernelArgumentError where the parts of an active pool have not as many slots."""
-    slots = cache.temporal.shape[1]
-    for window in cache.conv:
+def _check_slots(active: Active) -> None:
+    """Raises KernelArgumentError where the parts of an active pool, bound already, have not as many slots."""
+    slots = active.temporal.shape[1]
+    for window in active.conv:
         if window.shape[1] != slots:
             raise KernelArgumentError(f"an active pool has {slots} temporal states and {window.shape[1]} conv windows")
+
+
+def _check_call(windows: SlotCopy, sources: Slots, targets: Slots) -> None:
+    """Raises ValueError where windows would be refused whose states would not: such as share bytes in these slots."""
+    if windows._meetings:
+        slot_pair(sources, targets, windows._device, windows._counts, windows._meetings)
 
 
 def _flat(windows: Sequence[Tensor]) -> list[Tensor]:

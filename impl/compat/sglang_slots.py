@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from poolproof.arguments import Ids, as_count, as_ids
+from poolproof.arguments import Ids, as_count, as_ids, as_int
 from poolproof.compat.handed_out import HandedOut
 from poolproof.errors import Fault, InvalidIds
 from poolproof.slot_faults import find_held_fault
@@ -93,10 +93,16 @@ class MambaSlotAllocator:
         self._group = None
 
     def alloc_group_begin(self, num_reqs: int) -> None:
-        """Hold slots back for a batch of `alloc(1)`, all or none. A group that is open ends first."""
+        """Hold slots back for a batch of `alloc(1)`, all or none. A group that is open ends first.
+
+        Raises:
+            TypeError: num_reqs is no integer; a group that is open goes on.
+            WrongThread: another thread drives the allocator.
+        """
+        count = as_int("num_reqs", num_reqs)
         self.alloc_group_end()
-        if 0 < num_reqs <= self._pool.capacity():
-            self._group = self._pool.open_group(num_reqs)
+        if 0 < count <= self._pool.capacity():
+            self._group = self._pool.open_group(count)
 
     def alloc_group_end(self) -> None:
         """What is left of the open group is free again. Without one nothing happens."""

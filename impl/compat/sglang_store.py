@@ -11,6 +11,8 @@ from torch import Tensor
 
 from poolproof.arguments import as_count
 from poolproof.compat.bound import LastBound
+from poolproof.compat.cast_load import CastLoad, check_floating
+from poolproof.compat.sizes import as_size, as_tensor
 from poolproof.errors import LayoutError
 from poolproof.kernels import codec
 from poolproof.kernels.dequantize_load import DequantizeLoad, dequantize_load
@@ -39,7 +41,7 @@ class Int8CheckpointStore:
         scale: (layers, slots, heads, 1, d_k), NaN until a slot is stored, so that nothing plausible is loaded before.
 
     Raises:
-        TypeError, ValueError: a size is no count, or the dtype is another.
+        TypeError, ValueError: a size is no count, heads or a head's sizes are 0, or the dtype is another.
     """
 
     QMAX: ClassVar[int] = codec.LARGEST_CODE
@@ -58,9 +60,9 @@ class Int8CheckpointStore:
         codec.bits_of(scale_dtype)
         self.num_layers = as_count("num_layers", num_layers)
         self.num_slots = as_count("num_slots", num_slots)
-        self.H = as_count("num_heads", num_heads)
-        self.d_v = as_count("head_v_dim", head_v_dim)
-        self.d_k = as_count("head_k_dim", head_k_dim)
+        self.H = as_size("num_heads", num_heads)
+        self.d_v = as_size("head_v_dim", head_v_dim)
+        self.d_k = as_size("head_k_dim", head_k_dim)
         self.device = device
         shape = self.num_layers, self.num_slots, self.H, self.d_v, self.d_k
         self.qdata = torch.empty(shape, dtype=torch.int8, device=device)
@@ -80,7 +82,7 @@ class Int8CheckpointStore:
         Raises:
             TypeError: another dtype.
         """
-        codes, scale = codec.quantize(state)
+        codes, scale = codec.quantize(as_tensor("state", state))
         return codes, scale.unsqueeze(-2)
 
     @staticmethod
@@ -92,8 +94,7 @@ class Int8CheckpointStore:
         Raises:
             TypeError: no floating-point dtype, or scales of another dtype than bfloat16, float16 or float32.
         """
-        if not out_dtype.is_floating_point:
-            raise TypeError(f"states are loaded in a floating-point dtype, not {out_dtype}")
+        check_floating(out_dtype)
         if out_dtype == scale.dtype:
             return codec.dequantize(q, scale.squeeze(-2))
         codec.bits_of(scale.dtype)
@@ -113,7 +114,8 @@ class Int8CheckpointStore:
         Raises:
             LayoutError: the dtype is another than that of the scales.
             KernelArgumentError: the shape or device does not fit.
-            TypeError, ValueError: the slots are no integers, not as many, not the store's, or listed twice.
+            TypeError, ValueError: the slots are no integers, not as many, not the store's, or listed twice; or what
+                should be a tensor is none.
         """
         self._check_dtype(state)
         if state.dim() == 4:
@@ -128,6 +130,7 @@ class Int8CheckpointStore:
         Raises:
             TypeError, ValueError: the slots are no integers or not the store's, or `out_dtype` as for `dequantize`.
         """
+        check_floating(out_dtype)
         listed = _listed(slots, self.qdata, "slots")
         if out_dtype == self.scale.dtype:
             shape = self.num_layers, len(listed), *self.qdata.shape[2:]
@@ -148,20 +151,14 @@ class Int8CheckpointStore:
     def copy_to_pool(self, dst_temporal: Tensor, src_slots: Slots, dst_slots: Slots) -> None:
         """Dequantise slots of the store into slots of a pool, in the pool's dtype.
 
-        One launch where that is the dtype of the scales. Else it is done in torch, and slots whose numbers lie on a
-        device must be the pools'.
+        One launch where that is the dtype of the scales. Else it is done in torch, after the same checks, and slots
+        whose numbers lie on a device must be the pools'.
 
         Raises:
-            KernelArgumentError, TypeError, ValueError: as `store`.
+            KernelArgumentError, TypeError, ValueError: as `store`, or the pool is of no floating-point dtype. Nothing
+                was written.
         """
-        if dst_temporal.dtype == self.scale.dtype:
-            self.load_of(dst_temporal)(src_slots, dst_slots)
-            return
-        source = _listed(src_slots, self.qdata, "the source slots")
-        target = _listed(dst_slots, dst_temporal, "the target slots")
-        if len(source) != len(target):
-            raise ValueError(f"{len(source)} source slots and {len(target)} target slots: give as many of either")
-        dst_temporal[:, target] = self.load(source, dst_temporal.dtype)
+        self.load_of(dst_temporal)(src_slots, dst_slots)
 
     def store_of(self, temporal: Tensor) -> QuantizeStore:
         """What quantises slots of this pool into the store, made once for as long as the pool stays the same.
@@ -172,13 +169,14 @@ class Int8CheckpointStore:
         self._check_dtype(temporal)
         return self._stores.to((temporal,))
 
-    def load_of(self, temporal: Tensor) -> DequantizeLoad:
-        """What dequantises slots of the store into this pool.
+    def load_of(self, temporal: Tensor) -> DequantizeLoad | CastLoad:
+        """What dequantises slots of the store into this pool, made once for as long as the pool stays the same.
 
         Raises:
             KernelArgumentError: the pool does not fit.
+            TypeError: it is no tensor of a floating-point dtype.
         """
-        return self._loads.to((temporal,))
+        return self._loads.to((as_tensor("a pool of states", temporal),))
 
     def mem_usage_bytes(self) -> int:
         """Bytes of codes and scales."""
@@ -196,11 +194,13 @@ class Int8CheckpointStore:
     def _bind_store(self, tensors: Sequence[Tensor]) -> QuantizeStore:
         return QuantizeStore(tensors[0], self.qdata, self._scales())
 
-    def _bind_load(self, tensors: Sequence[Tensor]) -> DequantizeLoad:
+    def _bind_load(self, tensors: Sequence[Tensor]) -> DequantizeLoad | CastLoad:
+        if tensors[0].dtype != self.scale.dtype:
+            return CastLoad(self.qdata, self.scale, tensors[0], self.dequantize)
         return DequantizeLoad(self.qdata, self._scales(), tensors[0])
 
     def _check_dtype(self, states: Tensor) -> None:
-        if states.dtype != self.scale.dtype:
+        if as_tensor("states", states).dtype != self.scale.dtype:
             raise LayoutError(
                 f"states are {states.dtype} and scales {self.scale.dtype}: codes would be chosen with one scale and "
                 f"loaded with another; pass scale_dtype={states.dtype} (temporal_dtype of a pool). Nothing was stored."

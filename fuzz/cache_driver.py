@@ -38,16 +38,16 @@ _WEIGHTS: Final = {
     "admit": 16,
     "compute": 22,
     "launch": 20,
-    "complete": 10,
+    "complete": 8,
     "track": 8,
     "keep": 12,
     "finish": 10,
     "retract": 3,
-    "abort": 2,
+    "abort": 1.5,
     "look": 4,
     "match": 1,
-    "evict": 1,
-    "make_room": 2,
+    "evict": 0.7,
+    "make_room": 1.2,
     "clear": 0.3,
     "compact": 3,
     "lease": 2,
@@ -63,6 +63,7 @@ _WEIGHTS: Final = {
 }
 _ALWAYS: Final = ("admit", "compute", "launch", "complete", "keep", "finish")
 _FAULTS: Final = 0.06
+_TRIES: Final = 4
 
 
 Chosen: TypeAlias = tuple[CachedRequest, Running]
@@ -120,23 +121,27 @@ class CacheDriver:
         Raises:
             Departure, SpecViolation, WrongBytes: the cache or a pool is wrong; and whatever else they raise.
         """
-        names, weights = list(self._weights), list(self._weights.values())
         for n in range(operations) if kept is None else sorted(kept):
             self.at = n
             self.draw.seed(f"{self.seed}/{n}")
-            operation = self.draw.choices(names, weights)[0]
-            self._detail = operation
             try:
-                outcome = getattr(self, f"_{operation}")()
+                self._do_something()
             except Exception:
                 self._tell("ends in an error")
                 raise
+            self._settle(n % _CHECKED == _CHECKED - 1)
+        self._settle(True)
+
+    def _do_something(self) -> None:
+        """An operation is drawn, and another one where there is nothing for it to do."""
+        for operation in self.draw.choices(list(self._weights), list(self._weights.values()), k=_TRIES):
+            self._detail = operation
+            outcome = getattr(self, f"_{operation}")()
             if outcome is not None:
                 self.counts[f"{operation} {outcome}"] += 1
                 self.checked += 1
                 self._tell(outcome)
-            self._settle(n % _CHECKED == _CHECKED - 1)
-        self._settle(True)
+                return
 
     def _tell(self, outcome: str) -> None:
         if self.history is not None:
@@ -244,12 +249,12 @@ class CacheDriver:
     def _some_tokens(self) -> list[int]:
         """A prompt: often one that begins like another."""
         known = list(self.oracle.checkpoints)
-        if not known or self.draw.random() < 0.2:
+        if not known or self.draw.random() < 0.1:
             known = [tuple(running.tokens) for running in self.oracle.running.values()]
-        if not known or self.draw.random() < 0.15:
+        if not known or self.draw.random() < 0.1:
             return self._more(4)
         one = known[-1] if self.draw.random() < 0.4 else self.draw.choice(known)
-        end = len(one) if self.draw.random() < 0.7 else self.draw.randint(0, len(one))
+        end = len(one) if self.draw.random() < 0.8 else self.draw.randint(0, len(one))
         more = self._more(2) if self.draw.random() < 0.85 or not end else []
         return [*one[:end], *more][: 12 * self.layout.page_size]
 
@@ -269,7 +274,7 @@ class CacheDriver:
     def _admit(self) -> str | None:
         if len(self.live) >= MOST:
             return None
-        tokens, limit = self._some_tokens(), self.draw.choice([None, None, None, None, 0, self.draw.randint(0, 20)])
+        tokens, limit = self._some_tokens(), self.draw.choice([*[None] * 7, 0, self.draw.randint(0, 20)])
         key = self.oracle.restorable(tokens, limit)
         self._detail = f"admit({tokens}, at_most={limit})"
         purpose = Purpose([self._of_state(self._slots())], key)

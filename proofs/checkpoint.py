@@ -44,6 +44,16 @@ A_TRACK_IS_COPIED_WHEN_ITS_TURN_COMES = (
 )
 ENDS = (*CACHED, ("release", 0, 1), ("leave", 0), ("evict", 0), ("remove_node", 0))
 
+A_HIT_BESIDE_A_LOAD = (
+    *TWO_NODES,
+    ("hit", 1, 0, 0, 2),
+    ("release_lock", 1, 0),
+    ("release", 0, 1),
+    ("leave", 0),
+    ("enqueue", 0),
+    ("take_lock", 0, 0, 1, Scope.STATE),
+)
+A_NODE_OF_ANOTHER_LENGTH = (*STORES, ("store_part", 1, 1), ("end_store", 1), ("add_node", 0, 2))
 TWO_LOCKS = (*LOCKED, ("take_lock", 1, 1, 0, Scope.PAGES))
 NOTHING_TO_TRACK = (("enqueue", 0), ("admit", 0, 1), ("start", 0), ("add_track", 0, 2), ("add_track", 0, 3))
 
@@ -170,6 +180,8 @@ SUBJECT = Subject(
         A_TRACK_IS_COPIED_WHEN_ITS_TURN_COMES,
         ENDS,
         TWO_LOCKS,
+        A_HIT_BESIDE_A_LOAD,
+        A_NODE_OF_ANOTHER_LENGTH,
         NOTHING_TO_TRACK,
     ),
     redundant={

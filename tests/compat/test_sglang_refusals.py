@@ -1,4 +1,4 @@
-"""`poolproof.compat.sglang` refuses what does not fit by a typed error, and every byte and every slot stays as it was."""
+"""`poolproof.compat.sglang` refuses what does not fit by a typed error, and leaves every byte and slot as it was."""
 
 from __future__ import annotations
 
@@ -41,18 +41,19 @@ def stored(count: int = 1) -> tuple[MambaCheckpointPool, torch.Tensor]:
 
 def raw(tensor: torch.Tensor) -> bytes:
     """All bytes of a tensor."""
-    return tensor.contiguous().view(torch.uint8).numpy().tobytes()
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def everything(pool: MambaCheckpointPool, active: Any) -> list[Any]:
     """All bytes of both pools and the free slots."""
-    cache = getattr(active, "mamba_cache", SimpleNamespace(temporal=None, conv=[]))
-    tensors = [pool.temporal.qdata, pool.temporal.scale, *pool.conv, cache.temporal, *(cache.conv or [])]
+    cache = getattr(active, "mamba_cache", None)
+    conv = getattr(cache, "conv", None) or []
+    tensors = [pool.temporal.qdata, pool.temporal.scale, *pool.conv, getattr(cache, "temporal", None), *conv]
     return [*(raw(each) for each in tensors if isinstance(each, torch.Tensor)), pool.allocator.free_slots.tolist()]
 
 
 @contextmanager
-def refused(pool: MambaCheckpointPool, active: Any, error: Any, match: str = "") -> Iterator[None]:
+def refused(pool: MambaCheckpointPool, active: Any, error: Any, match: str | None = None) -> Iterator[None]:
     """A block is refused, and changes nothing."""
     before = everything(pool, active)
     with pytest.raises(error, match=match):
@@ -257,7 +258,7 @@ def test_bad_arguments_are_refused_before_anything_is_allocated(
 )
 def test_an_estimate_of_bad_arguments_is_refused(argument: Json) -> None:
     given = {key: value for key, value in POOL.items() if key != "device"}
-    with pytest.raises((TypeError, ValueError), match="must be|pass"):
+    with pytest.raises((TypeError, ValueError), match=r"must be|pass"):
         MambaCheckpointPool.estimate_mem_usage_bytes(**{**given, "temporal_dtype": BF16, **argument})
 
 
@@ -270,7 +271,7 @@ def test_a_bare_store_of_bad_sizes_is_refused(size: Json) -> None:
 @pytest.mark.parametrize(("active", "size"), [(None, None), ("4", 0), (4, "8"), (4, -8)])
 def test_the_opt_in_refuses_sizes_that_are_none(active: Any, size: Any) -> None:
     shape = SimpleNamespace(temporal=(1, 16, 8), conv=[(32, 3)])
-    with pytest.raises((TypeError, ValueError), match="mamba_size|num_slots"):
+    with pytest.raises((TypeError, ValueError), match=r"mamba_size|num_slots"):
         sglang.maybe_init_int8_mamba_checkpoint_pool(
             mamba_size=active,
             cache_params=SimpleNamespace(shape=shape, dtype=SimpleNamespace(temporal=BF16, conv=BF16)),

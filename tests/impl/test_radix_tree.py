@@ -218,7 +218,7 @@ def test_tokens_come_in_any_form(form: Any) -> None:
         ([], ValueError, "no tokens"),
         (np.empty(0, np.int64), ValueError, "no tokens"),
         ([3, -1], ValueError, "token 1 is -1"),
-        ([3, 2**63], ValueError, "token 1 is 9223372036854775807; token ids are 0 to"),
+        ([3, 2**63], ValueError, "token 1 is 9223372036854775807 as an int64; token ids are 0 to"),
         (np.array([2**64 - 1], np.uint64), ValueError, "token 0 is"),
         (np.ones((2, 2), np.int64), ValueError, "1-D"),
         (5, TypeError, "one number"),

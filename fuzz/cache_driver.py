@@ -61,7 +61,19 @@ _WEIGHTS: Final = {
     "misuse": 2,
     "time": 4,
 }
-_ALWAYS: Final = ("admit", "compute", "launch", "complete", "keep", "finish")
+_ALWAYS: Final = (
+    "admit",
+    "compute",
+    "launch",
+    "complete",
+    "track",
+    "keep",
+    "finish",
+    "release",
+    "open_gate",
+    "end_group",
+    "give_back",
+)
 _FAULTS: Final = 0.06
 _TRIES: Final = 4
 

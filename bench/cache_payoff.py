@@ -288,7 +288,7 @@ def measure(trace: Path | None, limit: int | None, plan: Plan, jobs: int) -> dic
     return {
         "what": "a prefix cache of a hybrid model under a request trace: replays in virtual time, pools without bytes",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": "python bench/cache_payoff.py " + " ".join(a if a != str(trace) else "FILE" for a in sys.argv[1:]),
+        "command": f"python bench/cache_payoff.py {'--trace FILE ' if trace else ''}--json FILE",
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "poolproof": version("poolproof"),

@@ -370,6 +370,8 @@ class CacheDriver:
         running = self.oracle.running[request.number]
         self.cache.computed(request, work.length)
         running.length, running.state = work.length, work.state
+        if self.layout.strategy == "extra_buffer" and self._is_whole(running.length) and self.draw.random() < 0.4:
+            self._track_one(request, running)
 
     def _complete(self) -> str | None:
         if not self.engine.flying:
@@ -388,8 +390,11 @@ class CacheDriver:
         found = self._request(lambda _, running: self._is_whole(running.length))
         if found is None or self.layout.strategy != "extra_buffer":
             return None
-        request, running = found
-        self._detail = f"track(request {request.number} at {running.length})"
+        self._detail = f"track(request {found[0].number} at {found[1].length})"
+        return self._track_one(*found)
+
+    def _track_one(self, request: CachedRequest, running: Running) -> str:
+        """A snapshot of a request at the end of a page."""
         outcome, _ = self._try(None, lambda: self.cache.track(request), True)
         if outcome == "done":
             self.oracle.track(running)

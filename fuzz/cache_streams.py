@@ -52,6 +52,7 @@ class Faults:
         begin = copies._begin
 
         def watched(*arguments: Any) -> tuple[Step, ...]:
+            """As it is; an armed fault is that of this copy."""
             steps = begin(*arguments)
             if self.is_armed:
                 last = steps[-1]
@@ -67,6 +68,7 @@ class Faults:
         plain: Any = pool._copy_one
 
         def watched(source: Any, read: int, other: UnifiedPool, target: Any, written: int) -> tuple[int, int] | None:
+            """As it is; an armed fault is that of this copy."""
             pages: tuple[int, int] | None = plain(source, read, other, target, written)
             if pages is not None and self.is_armed:
                 self.is_armed, self._doomed = False, (None, [(other, other.layouts[target.index].name, pages[1])])

@@ -44,8 +44,8 @@ def as_tokens(tokens: Ids) -> Tokens:
     if int(array.view(np.uint64).max()) >= _LARGEST:  # negative ones are larger still
         at = int(np.flatnonzero((array < 0) | (array == _LARGEST))[0])
         raise ValueError(
-            f"token {at} is {array[at]} as an int64; token ids are 0 to 2**63 - 2: drop padding such as -1. Nothing was "
-            f"changed."
+            f"token {at} is {array[at]} as an int64; token ids are 0 to 2**63 - 2: drop padding such as -1. Nothing "
+            f"was changed."
         )
     return array
 

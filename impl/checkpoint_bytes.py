@@ -248,6 +248,7 @@ def _together(*copies: SlotCopy) -> Kernel:
     launches = [launch for one in copies for launch in one.launches]
 
     def launch(source: Any, target: Any) -> None:
+        """One slot without more ado, several as they are."""
         if type(source) is int:
             for each, prepared in launches:
                 prepared.launch(each, source, target, 1)

@@ -274,6 +274,12 @@ def source_hash() -> str:
     return hashlib.sha256(b"".join(file.name.encode() + file.read_bytes() for file in files)).hexdigest()[:16]
 
 
+def command_of(trace: Path | None, limit: int | None, plan: Plan) -> str:
+    """What gives the result again."""
+    given = [("--smoke", plan == SMOKE), ("--trace FILE", trace), (f"--limit {limit}", limit), ("--json FILE", True)]
+    return " ".join(["python bench/cache_payoff.py", *(text for text, is_given in given if is_given)])
+
+
 def measure(trace: Path | None, limit: int | None, plan: Plan, jobs: int) -> dict[str, Any]:
     """One run."""
     started = perf_counter()
@@ -288,7 +294,7 @@ def measure(trace: Path | None, limit: int | None, plan: Plan, jobs: int) -> dic
     return {
         "what": "a prefix cache of a hybrid model under a request trace: replays in virtual time, pools without bytes",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": f"python bench/cache_payoff.py {'--trace FILE ' if trace else ''}--json FILE",
+        "command": command_of(trace, limit, plan),
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "poolproof": version("poolproof"),

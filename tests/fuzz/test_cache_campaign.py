@@ -50,7 +50,7 @@ def test_the_oracle_and_the_codec_of_the_kernels_are_of_one_mind(dtype: str) -> 
         "s", layers=2, conv_shapes=[(3, 1)], temporal_shape=(2, 3, 2), conv_dtype="float16", temporal_dtype=dtype
     )
     model = StateModel(shape, "int8")
-    for start in range(20):
+    for start in range(8):
         tokens = [start]
         state, depth = model.step(None, tokens), 0
         for turn in range(3):
@@ -191,7 +191,7 @@ def test_layouts_are_of_all_kinds() -> None:
 
 
 def test_the_shipped_cache_passes() -> None:
-    tally = play_caches(2, range(8))
+    tally = play_caches(2, range(6))
     assert tally.failure is None
     assert tally.operations > 800
     assert tally.steps > 2000
@@ -212,8 +212,7 @@ def test_the_same_seed_does_the_same_however_names_are_hashed() -> None:
     plain = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment = {**plain, "PYTHONHASHSEED": "1"}
     there = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    here = [play_cache(3, 5, with_trace=True)[0].history for _ in range(2)]
-    assert here[0] == here[1] == there.stdout.splitlines()
+    assert play_cache(3, 5, with_trace=True)[0].history == there.stdout.splitlines()
 
 
 def test_a_failure_is_made_short_and_can_be_seen_again() -> None:
@@ -322,9 +321,9 @@ def test_wrong_use_is_refused(capsys: pytest.CaptureFixture[str], monkeypatch: p
 def test_kernels_in_the_interpreter_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     assert torch.cuda.is_available() or interpreter.is_on()
-    tally = play_caches(4, range(2), device="tensor")
+    tally = play_caches(4, [0], device="tensor")
     assert tally.failure is None
-    assert tally.operations > 150
+    assert tally.operations > 100
 
 
 def test_processes_share_the_work() -> None:

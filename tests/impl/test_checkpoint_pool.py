@@ -515,7 +515,7 @@ class Told(list[tuple[Any, ...]]):
     def done(self, operation: str) -> None:
         """An operation is over."""
 
-    def check_room(self, kind: str) -> None:
+    def check_room(self, kind: str, more: int) -> None:
         """There is always room."""
 
 

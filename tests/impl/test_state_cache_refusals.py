@@ -293,7 +293,7 @@ def pools(*more: Any, kv: Any = KV, states: Any = STATES, device: str = "cpu") -
     return pool, CheckpointPool(pool["state"], pool["checkpoint"])
 
 
-@pytest.mark.parametrize("kv", ["else", "state", "checkpoint", "window", None])
+@pytest.mark.parametrize("kv", ["else", "state", "checkpoint", "window"])
 def test_a_sub_pool_that_holds_no_tokens(kv: Any) -> None:
     window = WindowPages("window", grows="float", layers=1, kv_heads=1, head_dim=4, dtype="float32")
     pool, states = pools(window)

@@ -358,7 +358,8 @@ PAGE: dict[str, Any] = {"bytes": 8}
         ),
         (
             [StateSlots("state", **{**STATE, "temporal_dtype": "int8"}, grows="up"), Checkpoints("c", grows="down")],
-            "'c' of = 'state': its states are int8, and the int8 codec takes bfloat16, float16, float32; state bytes",
+            "'c' of = 'state': its states are int8, and the int8 codec takes bfloat16, float16, float32; take "
+            "codec='none', or state bytes",
         ),
     ],
 )

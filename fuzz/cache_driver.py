@@ -117,7 +117,7 @@ class CacheDriver:
         self.checked = self.at = 0
         self.counts: Counter[str] = Counter()
         self.history: list[str] | None = None
-        self._detail = ""
+        self._detail, self._evicted = "", 0
         weights = {name: weight * self.draw.choice((1, 1, 2, 4, 0)) for name, weight in _WEIGHTS.items()}
         self._weights = weights | {name: max(weights[name], _WEIGHTS[name]) for name in _ALWAYS}
 
@@ -207,26 +207,25 @@ class CacheDriver:
         except InjectedFault:
             outcome = "fault"
         self.world.streams.disarm()
-        evicted = self.room.evicted
+        self._evicted = evicted = self.room.evicted
         self.room.begin(None)
         if outcome == "done":
             return outcome, value
-        self._check_refused(outcome, purpose, copies, evicted)
-        if not evicted and (whole != self.comparison.whole() if outcome == "full" else False):
-            raise Departure(f"{self._detail}: it was refused, and something has changed")
-        if not evicted and logical != self.comparison.logical():
-            raise Departure(f"{self._detail}: it {outcome}, and something has changed")
+        self._check_refused(outcome, purpose, copies)
+        is_same = whole == self.comparison.whole() if outcome == "full" else logical == self.comparison.logical()
+        if not evicted and not is_same:
+            raise Departure(f"{self._detail}: it was refused ({outcome}), and something has changed")
         return outcome, None
 
-    def _check_refused(self, outcome: str, purpose: Purpose | None, copies: bool, evicted: int) -> None:
+    def _check_refused(self, outcome: str, purpose: Purpose | None, copies: bool) -> None:
         """There is a reason for what was refused."""
         if outcome == "full":
             if purpose is None:
                 raise Departure(f"{self._detail}: it needs no room, and there is none for it")
-            self.room.evicted = evicted
+            self.room.evicted = self._evicted
             self.room.check_refusal(purpose)
         elif not copies or (outcome == "waits" and not self.engine.is_open(*self.world.pools)):
-            raise Departure(f"{self._detail}: it {outcome}, and nothing is in its way")
+            raise Departure(f"{self._detail}: it was refused ({outcome}), and nothing is in its way")
 
     def _finish_steps(self) -> None:
         """Launch and complete everything."""
@@ -409,7 +408,7 @@ class CacheDriver:
         request, running = found
         tokens = running.tokens[: self.oracle.donor(running)[1]]
         self._detail = f"keep(request {request.number}, {tokens})"
-        return self._store(running, tuple(tokens), lambda: self.cache.keep(request, tokens))
+        return self._store(request, tuple(tokens), lambda: self.cache.keep(request, tokens))
 
     def _finish(self) -> str | None:
         return self._end(lambda request, tokens: self.cache.finish(request, tokens), "finish")
@@ -427,7 +426,7 @@ class CacheDriver:
         _, length = self.oracle.donor(running)
         key = tuple(tokens[:length]) if self._is_whole(length) else ()
         if key:
-            outcome = self._store(running, key, lambda: call(request, tokens))
+            outcome = self._store(request, key, lambda: call(request, tokens))
         else:
             outcome, value = self._try(None, lambda: call(request, tokens))
             if value:
@@ -436,11 +435,13 @@ class CacheDriver:
             self._forget(request)
         return outcome
 
-    def _store(self, running: Running, key: Key, call: Callable[[], Any]) -> str:
-        """A prefix is to be kept by a call: what comes of it, told to the oracle."""
-        must_store, is_there = self.oracle.must_store(running, key), key in self.oracle.checkpoints
+    def _store(self, request: CachedRequest, key: Key, call: Callable[[], Any]) -> str:
+        """A prefix of a request is to be kept by a call: what comes of it, told to the oracle."""
+        running, is_there = self.oracle.running[request.number], key in self.oracle.checkpoints
+        must_store = self.oracle.must_store(running, key)
         purpose = Purpose([self._of_checkpoint()]) if must_store else None
-        before = self.cache.stats()
+        had_room = purpose is not None and not self.room.short(purpose)
+        before, whole = self.cache.stats(), self.comparison.whole()
         outcome, value = self._try(purpose, call, must_store)
         if outcome != "done":
             return outcome
@@ -448,13 +449,23 @@ class CacheDriver:
         is_kept = after.kept + after.deduplicated > before.kept + before.deduplicated
         if value is not None and value != is_kept:
             raise Departure(f"{self._detail}: it returns {value}, and its figures say {is_kept}")
-        if is_kept and (must_store or is_there):
+        if is_kept != (is_there or (must_store and is_kept)) or (had_room and not is_kept):
+            raise Departure(f"{self._detail}: kept {is_kept}, there before {is_there}, to be stored {must_store}")
+        if is_kept:
             self.oracle.keep(running, key)
             return "kept" if must_store else "deduplicated"
-        if is_kept or is_there:
-            raise Departure(f"{self._detail}: kept {is_kept}, there before {is_there}")
+        if request.is_live:
+            self._check_skipped(purpose, whole)
         self.oracle.skip()
         return "full" if must_store else "skipped"
+
+    def _check_skipped(self, purpose: Purpose | None, whole: Any) -> None:
+        """A prefix of a request that goes on was not kept: it is as before, and there is no room if any is needed."""
+        if purpose is not None:
+            self.room.evicted = self._evicted
+            self.room.check_refusal(purpose)
+        if not self._evicted and whole != self.comparison.whole():
+            raise Departure(f"{self._detail}: it was skipped, and something has changed")
 
     def _abort(self) -> str | None:
         found = self._request()

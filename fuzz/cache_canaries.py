@@ -17,7 +17,7 @@ from poolproof.checkpoint_bytes import Copy
 from poolproof.checkpoint_owners import Donation, Source
 from poolproof.checkpoint_pool import CheckpointPool
 from poolproof.fuzz.cache_world import Make
-from poolproof.fuzz.unified_canaries import CopiesInAnotherOrder, WaitsForNobody
+from poolproof.fuzz.unified_canaries import CopiesInAnotherOrder, LooksPastItsOwn, WaitsForNobody
 from poolproof.page_errors import StepError
 from poolproof.radix_tree import Node, Path, RadixTree, Tokens
 from poolproof.state_cache import StateCache
@@ -406,4 +406,6 @@ CANARIES: Final[tuple[Make, ...]] = (
     Make(states=ForgetsToTrack),
     Make(pool=CopiesInAnotherOrder),
     Make(pool=WaitsForNobody),
+    Make(pool=LooksPastItsOwn),
+    Make(pool=LooksPastItsOwn, has_shadow=False),
 )

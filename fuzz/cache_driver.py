@@ -375,7 +375,12 @@ class CacheDriver:
     def _complete(self) -> str | None:
         if not self.engine.flying:
             return None
-        self.engine.complete(self.draw.choice(self.engine.flying))
+        step = self.draw.choice(self.engine.flying)
+        before = self.engine.before(step)
+        if before is not None and self.draw.random() < 0.5:
+            self._detail = f"complete({step!r}), which comes after {before!r}"
+            return self._must_refuse(step.complete, StepError)
+        self.engine.complete(step)
         return "done"
 
     def _look(self) -> str | None:
@@ -585,14 +590,19 @@ class CacheDriver:
     def _misuse(self) -> str:
         """A call that the state does not allow is refused, and changes nothing."""
         what, errors, call = self.draw.choice(misuses(self.world, self.oracle, self.live, self.ended, self.draw))
-        self._detail, whole = f"misuse: {what}", self.comparison.whole()
+        self._detail = f"misuse: {what}"
+        return self._must_refuse(call, *errors)
+
+    def _must_refuse(self, call: Callable[[], Any], *errors: type[Exception]) -> str:
+        """The call is refused with one of these errors, and changes nothing."""
+        whole = self.comparison.whole()
         try:
             call()
         except errors:
             if whole != self.comparison.whole():
-                raise Departure(f"{what}: it was refused, and something has changed") from None
+                raise Departure(f"{self._detail}: it was refused, and something has changed") from None
             return "refused"
-        raise Departure(f"{what}: it was not refused")
+        raise Departure(f"{self._detail}: it was not refused")
 
     def _time(self) -> None:
         """The device gets on."""

@@ -193,18 +193,18 @@ class Engine:
 
     def complete(self, step: Step) -> Step:
         """Complete a step, or what comes before it; what was completed."""
-        while before := [other for other in self.flying if self._comes_before(other, step)]:
-            step = before[0]
+        while (before := self.before(step)) is not None:
+            step = before
         step.complete()
         step.retire()
         self.flying.remove(step)
         return step
 
-    @staticmethod
-    def _comes_before(one: Step, other: Step) -> bool:
-        """Does the device complete one step before it lets the other go ahead, steps of the pool's own between?"""
-        own = [step for step in other._pool._flight if step.own]
-        return one.is_before(other) or any(one.is_before(step) and step.is_before(other) for step in own)
+    def before(self, step: Step) -> Step | None:
+        """A step in flight that the device completes before this one, steps of the pool's own between them or not."""
+        own = [between for between in step._pool._flight if between.own and between.is_before(step)]
+        others = [one for one in self.flying if one._pool is step._pool]
+        return next((one for one in others if any(one.is_before(later) for later in [step, *own])), None)
 
     def complete_all(self) -> None:
         """Complete what is launched; where nothing is open, a last empty step at home ends the pools' own work too."""

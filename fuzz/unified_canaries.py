@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from poolproof import chain
 from poolproof.page_table import NOTHING, PageTable, Range
-from poolproof.steps import Step
+from poolproof.steps import Flight, Step
 from poolproof.unified_pool import UnifiedPool
 
 Pages = NDArray[np.int64]
@@ -21,6 +21,19 @@ class WaitsForNobody(UnifiedPool):
 
     def _to_wait_for(self, stream: Any, read: Any, written: Any, after: Sequence[Step]) -> set[Step]:
         return set()
+
+
+class _ShortSighted(Flight):
+    def blocker(self, step: Step) -> Step | None:
+        return next((other for other in self if other.is_before(step) and not other.own), None)
+
+
+class LooksPastItsOwn(UnifiedPool):
+    """A step can be completed before what the pool's own steps ahead of it wait for."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._flight = _ShortSighted()
 
 
 class LeavesOldBytes(UnifiedPool):

@@ -158,5 +158,18 @@ class Flight:
                 )
 
     def blocker(self, step: Step) -> Step | None:
-        """A step in flight that the device completes before this one, the pool's own at home left out."""
-        return next((other for other in self.steps if other.is_before(step) and not other.own), None)
+        """The first step in flight that the device completes before this one, the pool's own left out.
+
+        One of the pool's own between may itself have something of others' before it.
+        """
+        found, waits, home = None, set(step.waits), step.number if step.is_home else -1
+        for other in reversed(self.steps):
+            is_ahead = other.number < home if other.is_home else other.stream == step.stream
+            if other not in waits and not (is_ahead and other.number < step.number):
+                continue
+            if other.own:
+                waits |= other.waits
+                home = max(home, other.number)
+            else:
+                found = other
+        return found

@@ -16,6 +16,7 @@ from poolproof.checkpoint_check import OWN_CLAIMS, SPEC_CLAIMS
 from poolproof.checkpoint_errors import LifecycleError, LockError
 from poolproof.checkpoint_owners import DonationPhase, Tenant
 from poolproof.checkpoint_pool import CheckpointPool
+from poolproof.page_errors import StepError
 from poolproof.spec.checkpoint import SPEC
 
 ASIDE = "aside"
@@ -361,6 +362,25 @@ def test_copies_come_behind_an_engine_step_that_is_in_flight() -> None:
     forward.complete()
     forward.retire()
     lock.release()
+    assert below.stats().steps == 0
+    assert pool.check() == []
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_what_a_copy_waits_for_holds_up_the_steps_behind_the_copy(copies: int) -> None:
+    pool = lifecycle()
+    below = pool.states._pool
+    slot = running(pool, 1, 4)
+    away = below.begin_step(writes={"state": slot}, stream="other")
+    away.launched()
+    pool.advance(1, 4)
+    assert all(pool.donate(1) is not None for _ in range(copies))
+    behind = below.begin_step()
+    behind.launched()
+    refused(pool, StepError, behind.complete, "complete that first")
+    assert below.stats().steps == copies + 2
+    away.complete()
+    behind.complete()
     assert below.stats().steps == 0
     assert pool.check() == []
 

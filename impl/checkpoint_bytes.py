@@ -106,7 +106,8 @@ class CheckpointBytes:
             _check_stream(stream)
             stream = pool._events.place(stream)
         self.check_launched(stream)
-        pool._check_filled(self._states.name, as_ids(active))
+        if not pool._is_filled(self._states._table, active):
+            pool._check_filled(self._states.name, as_ids(active))
 
     def _run(
         self, kernel: Kernel | None, source: SubPool, reads: Ids, target: SubPool, writes: Ids, stream: Any
@@ -227,36 +228,30 @@ def kernels(states: SubPool, checkpoints: SubPool) -> tuple[Kernel | None, Kerne
     if states._pool._bytes.device == "meta":
         return None, None, None
     from poolproof.kernels.copy_windows import CopyWindows
-    from poolproof.kernels.dequantize_load import DequantizeLoad
-    from poolproof.kernels.quantize_store import QuantizeStore
+    from poolproof.kernels.whole_slots import LoadSlots, StoreSlots
 
     active, cached = states._pool.views(states.name), checkpoints._pool.views(checkpoints.name)
     whole = [active.temporal.flatten(2, 3), *active.conv]
     if is_plain_copy(checkpoints.layout):
         copies = [cached.temporal.flatten(2, 3), *cached.conv]
         store, load = CopyWindows(whole, copies), CopyWindows(copies, whole)
-        return _together(store), _together(load), _together(CopyWindows(whole, whole))
+        return _kernel(store), _kernel(load), _kernel(CopyWindows(whole, whole))
     return (
-        _together(QuantizeStore(active.temporal, cached.codes, cached.scales), CopyWindows(active.conv, cached.conv)),
-        _together(DequantizeLoad(cached.codes, cached.scales, active.temporal), CopyWindows(cached.conv, active.conv)),
-        _together(CopyWindows(whole, whole)),
+        _kernel(StoreSlots(active.temporal, cached.codes, cached.scales, active.conv, cached.conv)),
+        _kernel(LoadSlots(cached.codes, cached.scales, active.temporal, cached.conv, active.conv)),
+        _kernel(CopyWindows(whole, whole)),
     )
 
 
-def _together(*copies: SlotCopy) -> Kernel:
-    """Several kernels as one. One slot goes to the launches at once: what kernels check of it, the pools have."""
-    launches = [launch for one in copies for launch in one.launches]
+def _kernel(copy: SlotCopy) -> Kernel:
+    """A copy whose single slots go to its launches at once: what it checks of them, the pools have."""
+    launches = copy.launches
 
     def launch(source: Any, target: Any) -> None:
-        """One slot without more ado, several as they are."""
         if type(source) is int:
             for each, prepared in launches:
                 prepared.launch(each, source, target, 1)
         else:
             copy(source, target)
 
-    def copy(source: Any, target: Any) -> None:
-        for one in copies:
-            one(source, target)
-
-    return launch if copies[0]._device.type == "cuda" else copy
+    return launch if copy._device.type == "cuda" else copy

@@ -79,8 +79,9 @@ class CudaStreams:
                 work()
 
     def _is_home_current(self) -> bool:
-        is_here: bool = torch.cuda.current_device() == self.device.index
-        return is_here and torch._C._cuda_getCurrentRawStream(self.device.index) == self._raw
+        """Is the current stream of the pool's device home? It is that device whose streams its work is given to."""
+        is_home: bool = torch._C._cuda_getCurrentRawStream(self.device.index) == self._raw
+        return is_home
 
     def wait(self, stream: Any, other: Step) -> None:
         """See `EventSource`. What is at home is in order, and others have come behind it in `begun`."""

@@ -20,7 +20,7 @@ from poolproof.kernels.move_pages import MovePages
 from poolproof.kernels.refresh_pages import RefreshPages
 from poolproof.kernels.translate_tokens import TranslateTokens, check_share
 from poolproof.page_bytes import Changes
-from poolproof.page_table import NOTHING, Pages, PageTable
+from poolproof.page_table import NOTHING, Pages, PageTable, together
 
 ALIGNMENT: Final = 512
 """Bytes that device allocations start at a multiple of."""
@@ -70,7 +70,7 @@ class DeviceBytes:
 
     def behind(self) -> Mapping[int, Pages]:
         """See `PageBytes`."""
-        return {k: np.concatenate(table.changed) for k, table in enumerate(self._tables) if table.changed}
+        return {k: together(table.changed) for k, table in enumerate(self._tables) if table.changed}
 
     def copy(self, page_bytes: int, sources: Pages, holes: Pages) -> None:
         """See `PageBytes`."""
@@ -93,7 +93,7 @@ class DeviceBytes:
                 wiped.append((start, start + table.ids))
                 table.is_wiped = False
             if table.changed:
-                ids = np.concatenate(table.changed)
+                ids = together(table.changed)
                 places.append(ids + start)
                 values.append(np.maximum(table.physical[ids], 0))
                 table.changed = []

@@ -6,7 +6,7 @@ under that action's name. Whether a change is allowed is for the callers to have
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -46,6 +46,14 @@ def distinct(numbers: Pages) -> Pages:
     return ordered[is_new]
 
 
+def together(parts: Sequence[Pages | int]) -> Pages:
+    """Arrays and single numbers as one array, in no order."""
+    single = [part for part in parts if isinstance(part, int)]
+    arrays = [part for part in parts if not isinstance(part, int)]
+    found: Pages = np.concatenate([np.array(single, np.int64), *arrays])
+    return found
+
+
 def range_of(pages: Pages) -> Range:
     """Between which numbers these pages lie."""
     return (int(pages.min()), int(pages.max()) + 1) if len(pages) else (NOWHERE, 0)
@@ -75,7 +83,7 @@ class PageTable:
         kept: the sum of `hold`.
         to_zero: [pages], those that were handed out and wait to be zeroed; `waiting` is how many.
         bound: ids that lead to a page.
-        changed: ids that lead elsewhere than a device was told; None where there is no device to tell.
+        changed: ids that lead elsewhere than a device was told, in arrays or alone; None where there is no device to tell.
         touched: pages that changed hands since a guard was told; None where there is none.
         is_wiped: all entries have been wiped since, before those changes.
     """
@@ -135,7 +143,7 @@ class PageTable:
         self.to_zero = np.zeros(pages, np.bool_)
         self.holes, self.pending = PageList(pages), PageList(pages)
         self._free_ids = np.arange(1, ids)
-        self.changed: list[Pages] | None = None
+        self.changed: list[Pages | int] | None = None
         self.touched: list[Pages] | None = None
         self.is_wiped = False
         self.reset()
@@ -219,8 +227,10 @@ class PageTable:
             page = int(self.first)
         self.physical[v], self.virtual[page], self.born[v] = page, v, now
         self.bound += 1
-        if self.changed is not None or self.touched is not None or self.zeroed:
+        if self.touched is not None or self.zeroed:
             self._bound(np.array([v]), np.array([page]))
+        elif self.changed is not None:
+            self._add_change(v)
         return v
 
     def _bind(self, ids: Pages, pages: Pages, now: int) -> None:
@@ -245,9 +255,13 @@ class PageTable:
     def _tell(self, ids: Pages) -> None:
         """These ids lead elsewhere; the array may be the caller's, who may write to it."""
         if self.changed is not None:
-            self.changed.append(ids.copy())
-            if len(self.changed) > _QUEUED:
-                self.changed = [distinct(np.concatenate(self.changed))]
+            self._add_change(ids.copy())
+
+    def _add_change(self, ids: Pages | int) -> None:
+        assert self.changed is not None
+        self.changed.append(ids)
+        if len(self.changed) > _QUEUED:
+            self.changed = [distinct(together(self.changed))]
 
     def pop_ids(self, n: int) -> None:
         """The next n ids are taken."""

@@ -123,7 +123,7 @@ class PoolSteps(PoolPages):
         if not (is_plain and 0 < read < source.ids and 0 < written < target.ids):
             return None
         page, onto = source.physical.item(read), target.physical.item(written)
-        if page < 0 or onto < 0 or not (source.zeroed or source.flags.item(read) & FILLED):
+        if page < 0 or onto < 0 or not self._is_filled(source, read):
             return None
         target.flags[written] = target.flags.item(written) | FILLED
         self._has_copied()
@@ -135,7 +135,8 @@ class PoolSteps(PoolPages):
         """Is a copy at home, from or to a page of this sub-pool, begun and over without anything else to be done?"""
         if self._journal is not None or self._guard is not None or table.waiting or not self._events.is_immediate:
             return False
-        return all(step.stream is HOME and step.phase is not Phase.OPEN for step in self._flight.steps)
+        steps = self._flight.steps
+        return not steps or all(step.stream is HOME and step.phase is not Phase.OPEN for step in steps)
 
     def _has_copied(self) -> None:
         """A step has begun and is over."""
@@ -154,6 +155,11 @@ class PoolSteps(PoolPages):
         checked = as_ids(ids).copy()
         self._check_live(f"begin_step({what})", self._at(name), checked)
         return checked
+
+    @staticmethod
+    def _is_filled(table: PageTable, v: int) -> bool:
+        """Can the page of an id be read?"""
+        return table.zeroed or bool(table.flags.item(v) & FILLED)
 
     def _check_filled(self, name: str, ids: Pages) -> None:
         table = self._at(name)

@@ -138,23 +138,31 @@ def _is_flat(tensor: Tensor) -> bool:
 
 
 def _prepare(pairs: Sequence[Pair], clears: bool) -> tuple[int, Prepared]:
-    """The programs that one slot takes, and the launch of some pairs; what is left of the four places does nothing."""
+    """The programs that one slot takes, and the launch of some pairs."""
+    each, arguments, flat = window_arguments(pairs, BLOCK)
+    counts = (pairs[0][0].shape[1], pairs[0][1].shape[1])
+    fixed = (*(() if clears else (None, 0)), *arguments, *counts)
+    return each, Prepared(_copy, fixed, BLOCK=BLOCK, num_warps=WARPS, **flat)
+
+
+def window_arguments(pairs: Sequence[Pair], block: int) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
+    """The programs that one slot takes, what `copy_program` takes from `a0` to `each2`, and which pairs are flat.
+
+    What is left of the four places does nothing.
+    """
     padded = [*pairs, *([pairs[0]] * (TOGETHER - len(pairs)))]
     sizes = [a.shape[2] * a.shape[3] for a, _ in padded]
-    blocks = [triton.cdiv(size, BLOCK) for size in sizes]
+    blocks = [triton.cdiv(size, block) for size in sizes]
     each = [blocks[n] * padded[n][0].shape[0] if n < len(pairs) else 0 for n in range(TOGETHER)]
-    fixed = (
-        *(() if clears else (None, 0)),
+    arguments = (
         *(tensor for pair in padded for tensor in pair),
         *(stride for a, b in padded for stride in (*a.stride(), *b.stride())),
         *sizes,
         *(a.shape[3] for a, _ in padded),
         *blocks,
         *(sum(each[: n + 1]) for n in range(TOGETHER - 1)),
-        *(pairs[0][0].shape[1], pairs[0][1].shape[1]),
     )
-    flat: dict[str, Any] = {f"FLAT{n}": _is_flat(a) and _is_flat(b) for n, (a, b) in enumerate(padded)}
-    return sum(each), Prepared(_copy, fixed, BLOCK=BLOCK, num_warps=WARPS, **flat)
+    return sum(each), arguments, {f"FLAT{n}": _is_flat(a) and _is_flat(b) for n, (a, b) in enumerate(padded)}
 
 
 @triton.jit
@@ -227,13 +235,9 @@ def _copy_part(
                     size, width, BLOCK, FLAT, clears is not None)  # fmt: skip
 
 
-UNSPECIALIZED = ["source", "target", "slots", "clears", "cleared", "each0", "each1", "each2", "from_slots", "to_slots"]
-"""Parameters whose values must not change how the kernel is compiled."""
-
-
-@triton.jit(do_not_specialize=UNSPECIALIZED)
-def _copy(
-    source, target, slots, clears, cleared,
+@triton.jit
+def copy_program(
+    program, source, target, slots, clears, cleared,
     a0, b0, a1, b1, a2, b2, a3, b3,
     a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
     a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
@@ -247,7 +251,6 @@ def _copy(
 
     Of each tensor, `slots` slots are copied, then `cleared` ones become zeros. Where `clears` is None, none do.
     """
-    program = tl.program_id(0)
     every = slots if clears is None else slots + cleared
     after0 = each0 * every
     after1 = each1 * every
@@ -268,3 +271,31 @@ def _copy(
         _copy_part(a3, b3, source, target, slots, clears, every, from_slots, to_slots, program - after2,
                    a3_layer, a3_slot, a3_channel, a3_column, b3_layer, b3_slot, b3_channel, b3_column,
                    size3, width3, blocks3, BLOCK, FLAT3)  # fmt: skip
+
+
+UNSPECIALIZED = ["source", "target", "slots", "clears", "cleared", "each0", "each1", "each2", "from_slots", "to_slots"]
+"""Parameters whose values must not change how the kernel is compiled."""
+
+
+@triton.jit(do_not_specialize=UNSPECIALIZED)
+def _copy(
+    source, target, slots, clears, cleared,
+    a0, b0, a1, b1, a2, b2, a3, b3,
+    a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
+    a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
+    a2_layer, a2_slot, a2_channel, a2_column, b2_layer, b2_slot, b2_channel, b2_column,
+    a3_layer, a3_slot, a3_channel, a3_column, b3_layer, b3_slot, b3_channel, b3_column,
+    size0, size1, size2, size3, width0, width1, width2, width3, blocks0, blocks1, blocks2, blocks3,
+    each0, each1, each2, from_slots, to_slots,
+    BLOCK: tl.constexpr, FLAT0: tl.constexpr, FLAT1: tl.constexpr, FLAT2: tl.constexpr, FLAT3: tl.constexpr,
+):  # fmt: skip
+    """Windows alone."""
+    copy_program(tl.program_id(0), source, target, slots, clears, cleared,
+                 a0, b0, a1, b1, a2, b2, a3, b3,
+                 a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
+                 a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
+                 a2_layer, a2_slot, a2_channel, a2_column, b2_layer, b2_slot, b2_channel, b2_column,
+                 a3_layer, a3_slot, a3_channel, a3_column, b3_layer, b3_slot, b3_channel, b3_column,
+                 size0, size1, size2, size3, width0, width1, width2, width3, blocks0, blocks1, blocks2, blocks3,
+                 each0, each1, each2, from_slots, to_slots,
+                 BLOCK, FLAT0, FLAT1, FLAT2, FLAT3)  # fmt: skip

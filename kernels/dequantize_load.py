@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 from torch import Tensor
@@ -42,10 +44,9 @@ class DequantizeLoad(SlotCopy):
         check_states(active, codes, scales)
         super().__init__([codes, scales], [active], (codes.shape[1], active.shape[1]))
         self.active, self.codes, self.scales = active, codes, scales
-        layers, _, heads, rows, columns = active.shape
-        tile = TILES[active.dtype].of(rows, columns)
-        each = layers * heads * tile.parts(rows) * tile.blocks(columns) if rows else 0
-        self._bind([(each, _prepare(active, codes, scales, tile))] if each else [])
+        each, arguments, options = load_arguments(codes, scales, active)
+        fixed = (*arguments, codes.shape[1], active.shape[1])
+        self._bind([(each, Prepared(load_states, fixed, **options))] if each else [])
 
     def _in_torch(self, source: int | Tensor, target: int | Tensor) -> None:
         dequantize_load_reference(self.codes, self.scales, self.active, source, target)
@@ -63,24 +64,26 @@ def dequantize_load_reference(
     active[:, target] = dequantize(codes[:, source], scales[:, source])
 
 
-def _prepare(active: Tensor, codes: Tensor, scales: Tensor, tile: Tile) -> Prepared:
+def load_arguments(codes: Tensor, scales: Tensor, active: Tensor) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
+    """The programs that one slot takes, what `load_program` takes from `codes_ptr` to `parts`, and its options."""
     bits = BITS[active.dtype]
-    _, _, heads, rows, columns = active.shape
-    fixed = (
+    layers, _, heads, rows, columns = active.shape
+    tile = TILES[active.dtype].of(rows, columns)
+    blocks, parts = tile.blocks(columns), tile.parts(rows)
+    arguments = (
         *(codes, scales.view(bits), active.view(bits)),
         *(*codes.stride(), *scales.stride(), *active.stride()),
-        *(codes.shape[1], active.shape[1], heads, rows, columns, tile.blocks(columns), tile.parts(rows)),
+        *(heads, rows, columns, blocks, parts),
     )
-    return Prepared(
-        _load,
-        fixed,
-        FORMAT=FORMATS[active.dtype],
-        LARGEST=LARGEST_BITS[active.dtype],
-        NAN=NAN_BITS[active.dtype],
-        WIDE=is_wide(active, (3, 4)) or is_wide(codes, (3, 4)),
-        WHOLE=tile.is_whole(rows, columns),
+    options = {
+        "FORMAT": FORMATS[active.dtype],
+        "LARGEST": LARGEST_BITS[active.dtype],
+        "NAN": NAN_BITS[active.dtype],
+        "WIDE": is_wide(active, (3, 4)) or is_wide(codes, (3, 4)),
+        "WHOLE": tile.is_whole(rows, columns),
         **tile.options,
-    )
+    }
+    return layers * heads * blocks * parts if rows else 0, arguments, options
 
 
 @triton.jit
@@ -98,38 +101,58 @@ def _saturated_bits(value, FORMAT: tl.constexpr):
     return bits
 
 
+@triton.jit
+def load_program(
+    program, source, target, slots,
+    codes_ptr, scales_ptr, active_ptr,
+    c_layer, c_slot, c_head, c_row, c_column,
+    s_layer, s_slot, s_head, s_column,
+    a_layer, a_slot, a_head, a_row, a_column,
+    heads, rows, columns, blocks, parts, from_slots, to_slots,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, NAN: tl.constexpr,
+    WIDE: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    """Some rows of some k-channels of one head of one layer of one slot, where the pools have it."""
+    head, block, nth, layer = place(program, heads, blocks * parts, slots)
+    slot = slot_at(source, nth)
+    to = slot_at(target, nth)
+    if (is_outside(slot, from_slots) | is_outside(to, to_slots)) == 0:
+        row = block % parts * ROWS + tl.arange(0, ROWS)[:, None]
+        column = block // parts * COLUMNS + tl.arange(0, COLUMNS)
+        inside = None if WHOLE else (row < rows) & (column < columns)[None, :]
+        channels = None if WHOLE else column < columns
+        if WIDE:
+            row = row.to(tl.int64)
+            column = column.to(tl.int64)
+        first = scales_ptr + layer * s_layer + slot * s_slot + head * s_head
+        scale_bits = tl.load(first + column.to(tl.int64) * s_column, mask=channels)
+        sign_off = 0x7FFFFFFF if FORMAT == 2 else 0x7FFF
+        magnitude = scale_bits & tl.full(scale_bits.shape, sign_off, scale_bits.dtype)
+        lost = magnitude > tl.full(scale_bits.shape, LARGEST, scale_bits.dtype)
+        first = codes_ptr + layer * c_layer + slot * c_slot + head * c_head
+        code = tl.load(first + row * c_row + column[None, :] * c_column, mask=inside)
+        bits = _saturated_bits(code.to(tl.float32) * number(scale_bits, FORMAT)[None, :], FORMAT)
+        bits = tl.where(lost[None, :], tl.full(bits.shape, NAN, bits.dtype), bits)
+        first = active_ptr + layer * a_layer + to * a_slot + head * a_head
+        tl.store(first + row * a_row + column[None, :] * a_column, bits, mask=inside)
+
+
 @triton.jit(do_not_specialize=["source", "target", "slots", "from_slots", "to_slots"])
-def _load(
+def load_states(
     source, target, slots,
     codes_ptr, scales_ptr, active_ptr,
     c_layer, c_slot, c_head, c_row, c_column,
     s_layer, s_slot, s_head, s_column,
     a_layer, a_slot, a_head, a_row, a_column,
-    from_slots, to_slots, heads, rows, columns, blocks, parts,
+    heads, rows, columns, blocks, parts, from_slots, to_slots,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, NAN: tl.constexpr,
     WIDE: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
-    """One program: some rows of some k-channels of one head of one layer of one slot."""
-    head, block, nth, layer = place(heads, blocks * parts, slots)
-    slot = slot_at(source, nth)
-    to = slot_at(target, nth)
-    if is_outside(slot, from_slots) | is_outside(to, to_slots):
-        return
-    row = block % parts * ROWS + tl.arange(0, ROWS)[:, None]
-    column = block // parts * COLUMNS + tl.arange(0, COLUMNS)
-    inside = None if WHOLE else (row < rows) & (column < columns)[None, :]
-    channels = None if WHOLE else column < columns
-    if WIDE:
-        row = row.to(tl.int64)
-        column = column.to(tl.int64)
-    first = scales_ptr + layer * s_layer + slot * s_slot + head * s_head
-    scale_bits = tl.load(first + column.to(tl.int64) * s_column, mask=channels)
-    sign_off = 0x7FFFFFFF if FORMAT == 2 else 0x7FFF
-    magnitude = scale_bits & tl.full(scale_bits.shape, sign_off, scale_bits.dtype)
-    lost = magnitude > tl.full(scale_bits.shape, LARGEST, scale_bits.dtype)
-    first = codes_ptr + layer * c_layer + slot * c_slot + head * c_head
-    code = tl.load(first + row * c_row + column[None, :] * c_column, mask=inside)
-    bits = _saturated_bits(code.to(tl.float32) * number(scale_bits, FORMAT)[None, :], FORMAT)
-    bits = tl.where(lost[None, :], tl.full(bits.shape, NAN, bits.dtype), bits)
-    first = active_ptr + layer * a_layer + to * a_slot + head * a_head
-    tl.store(first + row * a_row + column[None, :] * a_column, bits, mask=inside)
+    """States alone."""
+    load_program(tl.program_id(0), source, target, slots,
+                 codes_ptr, scales_ptr, active_ptr,
+                 c_layer, c_slot, c_head, c_row, c_column,
+                 s_layer, s_slot, s_head, s_column,
+                 a_layer, a_slot, a_head, a_row, a_column,
+                 heads, rows, columns, blocks, parts, from_slots, to_slots,
+                 ROWS, COLUMNS, FORMAT, LARGEST, NAN, WIDE, WHOLE)  # fmt: skip

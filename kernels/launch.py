@@ -15,6 +15,10 @@ KNOWN = ("3.6",)
 """The Triton versions whose compiled kernels are launched directly; with others every launch goes through Triton."""
 
 
+_Compiled = tuple[Any, tuple[Any, ...], tuple[Any, ...]]
+"""What launches, and what it takes before and after what changes."""
+
+
 def is_known(version: str) -> bool:
     """Is this a Triton version whose launcher was tried?"""
     return ".".join(version.split(".")[:2]) in KNOWN
@@ -34,7 +38,7 @@ class Prepared:
         first = next(value for value in fixed if isinstance(value, Tensor))
         self._index = first.device.index if first.device.type == "cuda" else None
         self.options = options
-        self._compiled: dict[tuple[type, ...], tuple[Any, int, Any, tuple[Any, ...]]] = {}
+        self._compiled: dict[tuple[type, ...], _Compiled] = {}
 
     def launch(self, programs: int, *changing: Any) -> None:
         """Launch on the current stream of the tensors' device, with so many programs in one axis."""
@@ -42,21 +46,16 @@ class Prepared:
         if found is None:
             self._launch_through_triton(programs, changing)
             return
+        start, before, after = found
+        values = [value.data_ptr() if isinstance(value, Tensor) else value for value in changing]
         try:
-            if self._index is not None and torch._C._cuda_getDevice() != self._index:
-                with torch.cuda.device(self._index):
-                    self._launch_again(*found, programs, changing)
+            if self._index is None or torch._C._cuda_getDevice() == self._index:
+                start(programs, 1, 1, torch._C._cuda_getCurrentRawStream(self._index or 0), *before, *values, *after)
             else:
-                self._launch_again(*found, programs, changing)
+                with torch.cuda.device(self._index):
+                    start(programs, 1, 1, torch._C._cuda_getCurrentRawStream(self._index), *before, *values, *after)
         except OverflowError:  # a number that passes 32 bits, unlike those before: nothing was launched
             self._launch_through_triton(programs, changing)
-
-    def _launch_again(
-        self, run: Any, function: int, packed: Any, rest: tuple[Any, ...], programs: int, changing: tuple[Any, ...]
-    ) -> None:
-        stream = torch._C._cuda_getCurrentRawStream(self._index or 0)
-        values = [value.data_ptr() if isinstance(value, Tensor) else value for value in changing]
-        run(programs, 1, 1, stream, function, packed, None, None, None, *values, *rest)
 
     def _launch_through_triton(self, programs: int, changing: tuple[Any, ...]) -> None:
         """Launch through Triton, which compiles; keep what later launches need, addresses in place of tensors."""
@@ -65,6 +64,18 @@ class Prepared:
         if not interpreter.is_on() and is_known(triton.__version__):
             names = self.kernel.arg_names[len(changing) + len(self.fixed) :]
             fixed = (value.data_ptr() if isinstance(value, Tensor) else value for value in self.fixed)
-            rest = (*fixed, *(self.options[name] for name in names))
-            kept = (compiled.run, compiled.function, compiled.packed_metadata, rest)
-            self._compiled[tuple(map(type, changing))] = kept
+            after = (*fixed, *(self.options[name] for name in names))
+            self._compiled[tuple(map(type, changing))] = (*_starter(compiled), after)
+
+
+def _starter(compiled: Any) -> tuple[Any, tuple[Any, ...]]:
+    """What launches a compiled kernel, and what it takes between the stream and the kernel's own arguments.
+
+    Where a kernel needs no scratch memory of its own, Triton's launcher does nothing but call what it has compiled.
+    """
+    run = compiled.run
+    hooks = (None, None, None)
+    if run.global_scratch_size or run.profile_scratch_size:
+        return run, (compiled.function, compiled.packed_metadata, *hooks)
+    modes = (run.launch_cooperative_grid, run.launch_pdl)
+    return run.launch, (compiled.function, *modes, None, None, compiled.packed_metadata, *hooks)

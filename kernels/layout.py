@@ -133,9 +133,8 @@ def number(bits, FORMAT: tl.constexpr):
 
 
 @triton.jit
-def place(heads, blocks, slots):
+def place(program, heads, blocks, slots):
     """Which head, block of k-channels, slot of the list and layer a program is for. Heads are next to each other."""
-    program = tl.program_id(0)
     rest = program // heads
     slot = rest // blocks
     return (program % heads).to(tl.int64), rest % blocks, slot % slots, (slot // slots).to(tl.int64)

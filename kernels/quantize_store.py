@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 from torch import Tensor
@@ -44,10 +46,9 @@ class QuantizeStore(SlotCopy):
         check_states(active, codes, scales, lost)
         super().__init__([active], [codes, scales], (active.shape[1], codes.shape[1]))
         self.active, self.codes, self.scales, self.lost = active, codes, scales, lost
-        layers, _, heads, rows, columns = active.shape
-        tile = TILES[active.dtype].of(rows, columns)
-        each = layers * heads * tile.blocks(columns)
-        self._bind([(each, _prepare(active, codes, scales, lost, tile))] if each else [])
+        each, arguments, options = store_arguments(active, codes, scales, lost)
+        fixed = (*arguments, active.shape[1], codes.shape[1])
+        self._bind([(each, Prepared(store_states, fixed, **options))] if each else [])
 
     def _in_torch(self, source: int | Tensor, target: int | Tensor) -> None:
         quantize_store_reference(self.active, self.codes, self.scales, source, target, self.lost)
@@ -76,26 +77,29 @@ def quantize_store_reference(
         lost += scale.isnan().sum()
 
 
-def _prepare(active: Tensor, codes: Tensor, scales: Tensor, lost: Tensor | None, tile: Tile) -> Prepared:
+def store_arguments(
+    active: Tensor, codes: Tensor, scales: Tensor, lost: Tensor | None
+) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
+    """The programs that one slot takes, what `store_program` takes from `active_ptr` to `blocks`, and its options."""
     bits = BITS[active.dtype]
-    _, _, heads, rows, columns = active.shape
-    fixed = (
+    layers, _, heads, rows, columns = active.shape
+    tile = TILES[active.dtype].of(rows, columns)
+    arguments = (
         *(active.view(bits), codes, scales.view(bits), lost),
         *(*active.stride(), *codes.stride(), *scales.stride()),
-        *(active.shape[1], codes.shape[1], heads, rows, columns, tile.blocks(columns)),
+        *(heads, rows, columns, tile.blocks(columns)),
     )
-    return Prepared(
-        _store,
-        fixed,
-        FORMAT=FORMATS[active.dtype],
-        LARGEST=LARGEST_BITS[active.dtype],
-        LEAST=LEAST_SCALE_BITS[active.dtype],
-        NAN=NAN_BITS[active.dtype],
-        WIDE=is_wide(active, (3, 4)) or is_wide(codes, (3, 4)),
-        WHOLE=tile.is_whole(rows, columns),
-        PARTS=tile.parts(rows),
+    options = {
+        "FORMAT": FORMATS[active.dtype],
+        "LARGEST": LARGEST_BITS[active.dtype],
+        "LEAST": LEAST_SCALE_BITS[active.dtype],
+        "NAN": NAN_BITS[active.dtype],
+        "WIDE": is_wide(active, (3, 4)) or is_wide(codes, (3, 4)),
+        "WHOLE": tile.is_whole(rows, columns),
+        "PARTS": tile.parts(rows),
         **tile.options,
-    )
+    }
+    return layers * heads * tile.blocks(columns), arguments, options
 
 
 @triton.jit
@@ -165,47 +169,71 @@ def _codes(bits, finite, reciprocal, FORMAT: tl.constexpr):
     return tl.where(finite[None, :], code, tl.zeros_like(code))
 
 
+@triton.jit
+def store_program(
+    program, source, target, slots,
+    active_ptr, codes_ptr, scales_ptr, lost_ptr,
+    a_layer, a_slot, a_head, a_row, a_column,
+    c_layer, c_slot, c_head, c_row, c_column,
+    s_layer, s_slot, s_head, s_column,
+    heads, rows, columns, blocks, from_slots, to_slots,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, LEAST: tl.constexpr,
+    NAN: tl.constexpr, WIDE: tl.constexpr, WHOLE: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """Some k-channels of one head of one layer of one slot, where the pools have it.
+
+    More than one part of rows is read twice.
+    """
+    head, block, nth, layer = place(program, heads, blocks, slots)
+    slot = slot_at(source, nth)
+    to = slot_at(target, nth)
+    if (is_outside(slot, from_slots) | is_outside(to, to_slots)) == 0:
+        column = block * COLUMNS + tl.arange(0, COLUMNS)
+        channels = None if WHOLE else column < columns
+        if WIDE:
+            column = column.to(tl.int64)
+        states = active_ptr + layer * a_layer + slot * a_slot + head * a_head + column[None, :] * a_column
+        codes = codes_ptr + layer * c_layer + to * c_slot + head * c_head + column[None, :] * c_column
+        row = _rows(0, ROWS, WIDE)
+        bits = _load_rows(states, row, rows, channels, a_row, WHOLE)
+        amax_bits = _largest(bits, FORMAT)
+        for part in range(1, PARTS):
+            further = _load_rows(states, _rows(part, ROWS, WIDE), rows, channels, a_row, WHOLE)
+            amax_bits = tl.maximum(amax_bits, _largest(further, FORMAT))
+        finite = amax_bits <= tl.full(amax_bits.shape, LARGEST, amax_bits.dtype)
+        scale_bits = _scale_bits(tl.where(finite, amax_bits, tl.zeros_like(amax_bits)), FORMAT, LEAST)
+        reciprocal = tl.div_rn(tl.full(scale_bits.shape, 1.0, tl.float32), number(scale_bits, FORMAT))
+        _store_rows(codes, row, rows, channels, c_row, _codes(bits, finite, reciprocal, FORMAT), WHOLE)
+        for part in range(1, PARTS):
+            more = _rows(part, ROWS, WIDE)
+            further = _load_rows(states, more, rows, channels, a_row, WHOLE)
+            _store_rows(codes, more, rows, channels, c_row, _codes(further, finite, reciprocal, FORMAT), WHOLE)
+        stored = tl.where(finite, scale_bits, tl.full(scale_bits.shape, NAN, scale_bits.dtype))
+        first = scales_ptr + layer * s_layer + to * s_slot + head * s_head
+        tl.store(first + column.to(tl.int64) * s_column, stored, mask=channels)
+        if lost_ptr is not None:
+            gone = (finite == 0) if WHOLE else (finite == 0) & channels
+            count = tl.sum(gone.to(tl.int32), axis=0)
+            tl.atomic_add(lost_ptr, count, mask=count > 0)
+
+
 @triton.jit(do_not_specialize=["source", "target", "slots", "from_slots", "to_slots"])
-def _store(
+def store_states(
     source, target, slots,
     active_ptr, codes_ptr, scales_ptr, lost_ptr,
     a_layer, a_slot, a_head, a_row, a_column,
     c_layer, c_slot, c_head, c_row, c_column,
     s_layer, s_slot, s_head, s_column,
-    from_slots, to_slots, heads, rows, columns, blocks,
+    heads, rows, columns, blocks, from_slots, to_slots,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, LEAST: tl.constexpr,
     NAN: tl.constexpr, WIDE: tl.constexpr, WHOLE: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """One program: some k-channels of one head of one layer of one slot; more than one part of rows is read twice."""
-    head, block, nth, layer = place(heads, blocks, slots)
-    slot = slot_at(source, nth)
-    to = slot_at(target, nth)
-    if is_outside(slot, from_slots) | is_outside(to, to_slots):
-        return
-    column = block * COLUMNS + tl.arange(0, COLUMNS)
-    channels = None if WHOLE else column < columns
-    if WIDE:
-        column = column.to(tl.int64)
-    states = active_ptr + layer * a_layer + slot * a_slot + head * a_head + column[None, :] * a_column
-    codes = codes_ptr + layer * c_layer + to * c_slot + head * c_head + column[None, :] * c_column
-    row = _rows(0, ROWS, WIDE)
-    bits = _load_rows(states, row, rows, channels, a_row, WHOLE)
-    amax_bits = _largest(bits, FORMAT)
-    for part in range(1, PARTS):
-        further = _load_rows(states, _rows(part, ROWS, WIDE), rows, channels, a_row, WHOLE)
-        amax_bits = tl.maximum(amax_bits, _largest(further, FORMAT))
-    finite = amax_bits <= tl.full(amax_bits.shape, LARGEST, amax_bits.dtype)
-    scale_bits = _scale_bits(tl.where(finite, amax_bits, tl.zeros_like(amax_bits)), FORMAT, LEAST)
-    reciprocal = tl.div_rn(tl.full(scale_bits.shape, 1.0, tl.float32), number(scale_bits, FORMAT))
-    _store_rows(codes, row, rows, channels, c_row, _codes(bits, finite, reciprocal, FORMAT), WHOLE)
-    for part in range(1, PARTS):
-        more = _rows(part, ROWS, WIDE)
-        further = _load_rows(states, more, rows, channels, a_row, WHOLE)
-        _store_rows(codes, more, rows, channels, c_row, _codes(further, finite, reciprocal, FORMAT), WHOLE)
-    stored = tl.where(finite, scale_bits, tl.full(scale_bits.shape, NAN, scale_bits.dtype))
-    first = scales_ptr + layer * s_layer + to * s_slot + head * s_head
-    tl.store(first + column.to(tl.int64) * s_column, stored, mask=channels)
-    if lost_ptr is not None:
-        gone = (finite == 0) if WHOLE else (finite == 0) & channels
-        count = tl.sum(gone.to(tl.int32), axis=0)
-        tl.atomic_add(lost_ptr, count, mask=count > 0)
+    """States alone."""
+    store_program(tl.program_id(0), source, target, slots,
+                  active_ptr, codes_ptr, scales_ptr, lost_ptr,
+                  a_layer, a_slot, a_head, a_row, a_column,
+                  c_layer, c_slot, c_head, c_row, c_column,
+                  s_layer, s_slot, s_head, s_column,
+                  heads, rows, columns, blocks, from_slots, to_slots,
+                  ROWS, COLUMNS, FORMAT, LARGEST, LEAST,
+                  NAN, WIDE, WHOLE, PARTS)  # fmt: skip

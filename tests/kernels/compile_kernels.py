@@ -20,6 +20,7 @@ from poolproof.kernels.move_windows import CopyAndClearWindows
 from poolproof.kernels.quantize_store import QuantizeStore
 from poolproof.kernels.refresh_pages import RefreshPages
 from poolproof.kernels.translate_tokens import TranslateTokens
+from poolproof.kernels.whole_slots import LoadSlots, StoreSlots
 from poolproof.kernels.write_kv import WriteKV
 
 HOPPER = GPUTarget("cuda", 90, 32)
@@ -73,6 +74,15 @@ def window_launches(dtypes: tuple[torch.dtype, ...]) -> list[Prepared]:
     return [prepared for _, prepared in CopyWindows(source, target).launches]
 
 
+def whole_launches(dtype: torch.dtype, d_v: int, d_k: int) -> list[Prepared]:
+    """Both directions of a state and its windows, which are copied and cast."""
+    active, windows = torch.empty((2, 3, 2, d_v, d_k), dtype=dtype), list(torch.empty((2, 2, 3, 4, 5), dtype=dtype))
+    codes, scales = active.to(torch.int8), torch.empty((2, 3, 2, d_k), dtype=dtype)
+    cached = [windows[0].clone(), windows[1].to(torch.float32)]
+    copies = (StoreSlots(active, codes, scales, windows, cached), LoadSlots(codes, scales, active, cached, windows))
+    return [prepared for copy in copies for _, prepared in copy.launches]
+
+
 def clear_launches() -> list[tuple[Prepared, tuple[Any, ...]]]:
     """Windows that are cleared, of every width, and copied beside it; slots as numbers and as lists."""
     dtypes, slots = (torch.bfloat16, torch.float16, torch.float32), torch.zeros(2, dtype=torch.int64)
@@ -116,7 +126,8 @@ def main() -> None:
     formats = (torch.bfloat16, torch.float16, torch.float32)
     slots, count = torch.zeros(2, dtype=torch.int64), 0
     for d_v, d_k, changing in ((16, 128, (1, 1, 1)), (5, 7, (slots, slots, 2)), (600, 48, (slots, slots, 2))):
-        launches = [prepared for dtype in formats for prepared in codec_launches(dtype, d_v, d_k)]
+        both = (codec_launches, whole_launches)
+        launches = [prepared for dtype in formats for launches in both for prepared in launches(dtype, d_v, d_k)]
         for prepared in launches + window_launches(formats) + window_launches(formats[::-1]):
             compile_prepared(prepared, changing)
             count += 1

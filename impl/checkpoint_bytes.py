@@ -245,13 +245,16 @@ def kernels(states: SubPool, checkpoints: SubPool) -> tuple[Kernel | None, Kerne
 
 def _kernel(copy: SlotCopy) -> Kernel:
     """A copy whose single slots go to its launches at once: what it checks of them, the pools have."""
-    launches = copy.launches
+    if copy._device.type != "cuda" or not copy.launches:
+        return copy
+    (each, first), *others = copy.launches
 
     def launch(source: Any, target: Any) -> None:
-        if type(source) is int:
-            for each, prepared in launches:
-                prepared.launch(each, source, target, 1)
-        else:
+        if type(source) is not int:
             copy(source, target)
+            return
+        first.launch_one(each, source, target)
+        for programs, further in others:
+            further.launch_one(programs, source, target)
 
-    return launch if copy._device.type == "cuda" else copy
+    return launch

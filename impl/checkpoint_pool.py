@@ -409,7 +409,8 @@ class CheckpointPool(CheckpointNodes):
     def _free_active(self, tenant: Tenant, slots: list[int]) -> None:
         """Active slots of a request are free, or pending where copies in flight read them."""
         read = {donation.active for donation in self._flying}
-        self.states.free([slot for slot in slots if slot not in read])
+        unread = [slot for slot in slots if slot not in read]
+        self.states.free(unread[0] if len(unread) == 1 else unread)
         for slot in slots:
             if slot != tenant.own:
                 tenant.latest, tenant.spare = (tenant.spare, None) if slot == tenant.latest else (tenant.latest, None)

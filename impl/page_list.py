@@ -52,11 +52,23 @@ class PageList:
     def add(self, pages: NDArray[np.int64]) -> None:
         """Add pages, none of which is a member, none twice."""
         end = self.size + len(pages)
-        if end > len(self._items):
-            self._items = np.concatenate([self.members, np.empty(max(end, 2 * len(self._items)) - self.size, np.int64)])
+        self._make_room(end)
         self._items[self.size : end] = pages
         self._place[pages] = np.arange(self.size + 1, end + 1)
         self.size = end
+
+    def add_one(self, page: int) -> None:
+        """Add a page that is no member."""
+        self._make_room(self.size + 1)
+        self._items[self.size] = page
+        self.size += 1
+        self._place[page] = self.size
+
+    def _make_room(self, size: int) -> None:
+        """Room for so many members."""
+        room = len(self._items)
+        if size > room:
+            self._items = np.concatenate([self.members, np.empty(max(size, 2 * room) - self.size, np.int64)])
 
     def take(self, n: int) -> NDArray[np.int64]:
         """Remove the n members that were added last, and return them."""

@@ -83,7 +83,7 @@ class PageTable:
         kept: the sum of `hold`.
         to_zero: [pages], those that were handed out and wait to be zeroed; `waiting` is how many.
         bound: ids that lead to a page.
-        changed: ids that lead elsewhere than a device was told, in arrays or alone; None where there is no device to tell.
+        changed: ids that lead elsewhere than a device was told, in arrays or alone; None where there is no device.
         touched: pages that changed hands since a guard was told; None where there is none.
         is_wiped: all entries have been wiped since, before those changes.
     """
@@ -291,6 +291,25 @@ class PageTable:
             self.pending.add(pages[is_kept])
             pages = pages[~is_kept]
         self._add_holes(pages)
+
+    def let_go_one(self, v: int, page: int) -> None:
+        """A live id of its own is free again, and its page a hole.
+
+        As `let_go` and `push_ids` for one id, where nothing is kept, waits or listens, without arrays.
+        """
+        self.physical[v], self.virtual[page], self.flags[v] = UNMAPPED, NO_ID, 0
+        self.bound -= 1
+        if self.changed is not None:
+            self._add_change(v)
+        self._free_head -= 1
+        self._free_ids[self._free_head] = v
+        if not self.is_down and page == self.last - 1:
+            self.last -= 1
+        elif not self.is_up and page == self.first:
+            self.first += 1
+        else:
+            self.holes.add_one(page)
+        self.trim()
 
     def keep(self, pages: Pages) -> None:
         """Somebody more keeps each of these pages, none twice."""

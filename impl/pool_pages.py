@@ -306,6 +306,8 @@ class PoolPages(PoolState):
     def _free(self, table: PageTable, ids: Ids) -> None:
         """Let ids go, and the pages that windows have bound for them."""
         self._enter()
+        if type(ids) is int and self._free_one(table, ids):
+            return
         ids = as_ids(ids)
         pages = self._check_live("free", table, ids)
         for w in self._windows[table.index]:
@@ -316,6 +318,18 @@ class PoolPages(PoolState):
         if self._owns_ids(table):
             table.push_ids(ids)
         self._done("free")
+
+    def _free_one(self, table: PageTable, v: int) -> bool:
+        """As `_free` of one id, without arrays: where it is live and nobody keeps, awaits or watches its page."""
+        is_watched = self._journal is not None or table.touched is not None or self._windows[table.index]
+        if is_watched or self._group is not None or table.kept or table.waiting or not self._owns_ids(table):
+            return False
+        page = table.physical.item(v) if 0 < v < table.ids else 0
+        if page <= 0:
+            return False
+        table.let_go_one(v, page)
+        self._done("free")
+        return True
 
     def _let_go(self, table: PageTable, ids: Pages, pages: Pages) -> None:
         if not len(ids):

@@ -119,8 +119,8 @@ class PoolSteps(PoolPages):
         As a step of each pool's own at home, where nobody could tell them apart: no step is open, or on another stream;
         no page of the two sub-pools waits to be zeroed; neither shadow nor guard looks on. Else None, and no change.
         """
-        is_plain = self._is_plain(source) and other._is_plain(target)
-        if not (is_plain and 0 < read < source.ids and 0 < written < target.ids):
+        is_plain = self._is_plain() and (other is self or other._is_plain())
+        if not is_plain or source.waiting or target.waiting or not (0 < read < source.ids and 0 < written < target.ids):
             return None
         page, onto = source.physical.item(read), target.physical.item(written)
         if page < 0 or onto < 0 or not self._is_filled(source, read):
@@ -131,9 +131,9 @@ class PoolSteps(PoolPages):
             other._has_copied()
         return page, onto
 
-    def _is_plain(self, table: PageTable) -> bool:
-        """Is a copy at home, from or to a page of this sub-pool, begun and over without anything else to be done?"""
-        if self._journal is not None or self._guard is not None or table.waiting or not self._events.is_immediate:
+    def _is_plain(self) -> bool:
+        """Is a copy at home begun and over without anything else to be done?"""
+        if self._journal is not None or self._guard is not None or not self._events.is_immediate:
             return False
         steps = self._flight.steps
         return not steps or all(step.stream is HOME and step.phase is not Phase.OPEN for step in steps)

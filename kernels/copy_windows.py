@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import triton
 from torch import Tensor
@@ -11,7 +10,7 @@ from triton import language as tl
 
 from poolproof.kernels.codec import BITS, NAN_BITS
 from poolproof.kernels.launch import Prepared
-from poolproof.kernels.layout import FORMATS, KernelArgumentError, is_outside, slot_at
+from poolproof.kernels.layout import FORMATS, KernelArgumentError, is_outside, slot_at, strides
 from poolproof.kernels.slot_copy import SlotCopy
 from poolproof.kernels.slots import Slots
 
@@ -139,30 +138,32 @@ def _is_flat(tensor: Tensor) -> bool:
 
 def _prepare(pairs: Sequence[Pair], clears: bool) -> tuple[int, Prepared]:
     """The programs that one slot takes, and the launch of some pairs."""
-    each, arguments, flat = window_arguments(pairs, BLOCK)
+    each, parts = parts_of(pairs, BLOCK)
     counts = (pairs[0][0].shape[1], pairs[0][1].shape[1])
-    fixed = (*(() if clears else (None, 0)), *arguments, *counts)
-    return each, Prepared(_copy, fixed, BLOCK=BLOCK, num_warps=WARPS, **flat)
+    fixed = (*(() if clears else (None, 0)), *pointers(pairs), *counts)
+    return each, Prepared(_copy, fixed, **parts, BLOCK=BLOCK, num_warps=WARPS)
 
 
-def window_arguments(pairs: Sequence[Pair], block: int) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
-    """The programs that one slot takes, what `copy_program` takes from `a0` to `each2`, and which pairs are flat.
+def parts_of(pairs: Sequence[Pair], block: int) -> tuple[int, dict[str, tuple[int, ...] | None]]:
+    """The programs of `block` elements that one slot takes, and `PART0` to `PART3`, of up to four pairs.
 
-    What is left of the four places does nothing.
+    A part is compiled into the kernel, and says how a pair is copied: its strides along layers, slots, channels and
+    columns, those of the target, the width, elements and programs of one slot of one layer, whether its channels follow
+    one another without a gap in both, and the programs of one slot of this pair and those before it.
     """
-    padded = [*pairs, *([pairs[0]] * (TOGETHER - len(pairs)))]
-    sizes = [a.shape[2] * a.shape[3] for a, _ in padded]
-    blocks = [triton.cdiv(size, block) for size in sizes]
-    each = [blocks[n] * padded[n][0].shape[0] if n < len(pairs) else 0 for n in range(TOGETHER)]
-    arguments = (
-        *(tensor for pair in padded for tensor in pair),
-        *(stride for a, b in padded for stride in (*a.stride(), *b.stride())),
-        *sizes,
-        *(a.shape[3] for a, _ in padded),
-        *blocks,
-        *(sum(each[: n + 1]) for n in range(TOGETHER - 1)),
-    )
-    return sum(each), arguments, {f"FLAT{n}": _is_flat(a) and _is_flat(b) for n, (a, b) in enumerate(padded)}
+    end, parts = 0, dict.fromkeys(f"PART{n}" for n in range(TOGETHER))
+    for name, (a, b) in zip(parts, pairs, strict=False):
+        layers, _, channels, width = a.shape
+        size = channels * width
+        blocks = triton.cdiv(size, block)
+        end += layers * blocks
+        parts[name] = (*strides(a, b), width, size, blocks, _is_flat(a) and _is_flat(b), end)
+    return end, parts
+
+
+def pointers(pairs: Sequence[Pair]) -> tuple[Tensor | None, ...]:
+    """The tensors of up to four pairs, and None for the others."""
+    return (*(tensor for pair in pairs for tensor in pair), *([None] * (2 * (TOGETHER - len(pairs)))))
 
 
 @triton.jit
@@ -183,16 +184,24 @@ def with_one_nan(value, found):
 
 @triton.jit
 def _copy_block(
-    a_ptr, b_ptr, slot, to, is_copied, nth_block, layer,
-    a_layer, a_slot, a_channel, a_column, b_layer, b_slot, b_channel, b_column,
-    size, width,
-    BLOCK: tl.constexpr, FLAT: tl.constexpr, CLEARS: tl.constexpr,
+    a_ptr, b_ptr, slot, to, is_copied, nth_block, layer, PART: tl.constexpr, BLOCK: tl.constexpr, CLEARS: tl.constexpr
 ):  # fmt: skip
     """Some elements of one slot of one layer of one tensor."""
+    a_layer: tl.constexpr = PART[0]
+    a_slot: tl.constexpr = PART[1]
+    a_channel: tl.constexpr = PART[2]
+    a_column: tl.constexpr = PART[3]
+    b_layer: tl.constexpr = PART[4]
+    b_slot: tl.constexpr = PART[5]
+    b_channel: tl.constexpr = PART[6]
+    b_column: tl.constexpr = PART[7]
+    width: tl.constexpr = PART[8]
+    size: tl.constexpr = PART[9]
+    is_flat: tl.constexpr = PART[11]
     at = nth_block * BLOCK + tl.arange(0, BLOCK)
     a_first = a_ptr + layer * a_layer + slot * a_slot
     b_first = b_ptr + layer * b_layer + to * b_slot
-    if FLAT:
+    if is_flat:
         a_at = at.to(tl.int64) * a_column
         b_at = at.to(tl.int64) * b_column
     else:
@@ -213,11 +222,10 @@ def _copy_block(
 @triton.jit
 def _copy_part(
     a_ptr, b_ptr, source, target, slots, clears, every, from_slots, to_slots, program,
-    a_layer, a_slot, a_channel, a_column, b_layer, b_slot, b_channel, b_column,
-    size, width, blocks,
-    BLOCK: tl.constexpr, FLAT: tl.constexpr,
+    PART: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """What the program does of one tensor, where the pools have its slots. What is cleared is a copy of nothing."""
+    blocks: tl.constexpr = PART[10]
     rest = program // blocks
     nth = rest % every
     is_copied = nth < slots
@@ -230,72 +238,41 @@ def _copy_part(
         to = slot_at(clears, nth - slots)
         is_left_out = is_outside(to, to_slots)
     if is_left_out == 0:
-        _copy_block(a_ptr, b_ptr, slot, to, is_copied, program % blocks, (rest // every).to(tl.int64),
-                    a_layer, a_slot, a_channel, a_column, b_layer, b_slot, b_channel, b_column,
-                    size, width, BLOCK, FLAT, clears is not None)  # fmt: skip
+        layer = (rest // every).to(tl.int64)
+        _copy_block(a_ptr, b_ptr, slot, to, is_copied, program % blocks, layer, PART, BLOCK, clears is not None)
 
 
 @triton.jit
 def copy_program(
-    program, source, target, slots, clears, cleared,
-    a0, b0, a1, b1, a2, b2, a3, b3,
-    a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
-    a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
-    a2_layer, a2_slot, a2_channel, a2_column, b2_layer, b2_slot, b2_channel, b2_column,
-    a3_layer, a3_slot, a3_channel, a3_column, b3_layer, b3_slot, b3_channel, b3_column,
-    size0, size1, size2, size3, width0, width1, width2, width3, blocks0, blocks1, blocks2, blocks3,
-    each0, each1, each2, from_slots, to_slots,
-    BLOCK: tl.constexpr, FLAT0: tl.constexpr, FLAT1: tl.constexpr, FLAT2: tl.constexpr, FLAT3: tl.constexpr,
+    program, source, target, slots, clears, cleared, a0, b0, a1, b1, a2, b2, a3, b3, from_slots, to_slots,
+    PART0: tl.constexpr, PART1: tl.constexpr, PART2: tl.constexpr, PART3: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The first programs do all of the first tensor, `each0` for a slot, the next ones of the second, and so on.
+    """The first programs do all of the first tensor, as many for a slot as it has, the next ones of the second, ....
 
     Of each tensor, `slots` slots are copied, then `cleared` ones become zeros. Where `clears` is None, none do.
     """
     every = slots if clears is None else slots + cleared
-    after0 = each0 * every
-    after1 = each1 * every
-    after2 = each2 * every
-    if program < after0:
-        _copy_part(a0, b0, source, target, slots, clears, every, from_slots, to_slots, program,
-                   a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
-                   size0, width0, blocks0, BLOCK, FLAT0)  # fmt: skip
-    elif program < after1:
-        _copy_part(a1, b1, source, target, slots, clears, every, from_slots, to_slots, program - after0,
-                   a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
-                   size1, width1, blocks1, BLOCK, FLAT1)  # fmt: skip
-    elif program < after2:
-        _copy_part(a2, b2, source, target, slots, clears, every, from_slots, to_slots, program - after1,
-                   a2_layer, a2_slot, a2_channel, a2_column, b2_layer, b2_slot, b2_channel, b2_column,
-                   size2, width2, blocks2, BLOCK, FLAT2)  # fmt: skip
-    else:
-        _copy_part(a3, b3, source, target, slots, clears, every, from_slots, to_slots, program - after2,
-                   a3_layer, a3_slot, a3_channel, a3_column, b3_layer, b3_slot, b3_channel, b3_column,
-                   size3, width3, blocks3, BLOCK, FLAT3)  # fmt: skip
+    if program < PART0[12] * every:
+        _copy_part(a0, b0, source, target, slots, clears, every, from_slots, to_slots, program, PART0, BLOCK)
+    if PART1 is not None:
+        rest = program - PART0[12] * every
+        if (rest >= 0) & (program < PART1[12] * every):
+            _copy_part(a1, b1, source, target, slots, clears, every, from_slots, to_slots, rest, PART1, BLOCK)
+    if PART2 is not None:
+        rest = program - PART1[12] * every
+        if (rest >= 0) & (program < PART2[12] * every):
+            _copy_part(a2, b2, source, target, slots, clears, every, from_slots, to_slots, rest, PART2, BLOCK)
+    if PART3 is not None:
+        rest = program - PART2[12] * every
+        if rest >= 0:
+            _copy_part(a3, b3, source, target, slots, clears, every, from_slots, to_slots, rest, PART3, BLOCK)
 
 
-UNSPECIALIZED = ["source", "target", "slots", "clears", "cleared", "each0", "each1", "each2", "from_slots", "to_slots"]
-"""Parameters whose values must not change how the kernel is compiled."""
-
-
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(do_not_specialize=["source", "target", "slots", "clears", "cleared", "from_slots", "to_slots"])
 def _copy(
-    source, target, slots, clears, cleared,
-    a0, b0, a1, b1, a2, b2, a3, b3,
-    a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
-    a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
-    a2_layer, a2_slot, a2_channel, a2_column, b2_layer, b2_slot, b2_channel, b2_column,
-    a3_layer, a3_slot, a3_channel, a3_column, b3_layer, b3_slot, b3_channel, b3_column,
-    size0, size1, size2, size3, width0, width1, width2, width3, blocks0, blocks1, blocks2, blocks3,
-    each0, each1, each2, from_slots, to_slots,
-    BLOCK: tl.constexpr, FLAT0: tl.constexpr, FLAT1: tl.constexpr, FLAT2: tl.constexpr, FLAT3: tl.constexpr,
+    source, target, slots, clears, cleared, a0, b0, a1, b1, a2, b2, a3, b3, from_slots, to_slots,
+    PART0: tl.constexpr, PART1: tl.constexpr, PART2: tl.constexpr, PART3: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Windows alone."""
-    copy_program(tl.program_id(0), source, target, slots, clears, cleared,
-                 a0, b0, a1, b1, a2, b2, a3, b3,
-                 a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
-                 a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
-                 a2_layer, a2_slot, a2_channel, a2_column, b2_layer, b2_slot, b2_channel, b2_column,
-                 a3_layer, a3_slot, a3_channel, a3_column, b3_layer, b3_slot, b3_channel, b3_column,
-                 size0, size1, size2, size3, width0, width1, width2, width3, blocks0, blocks1, blocks2, blocks3,
-                 each0, each1, each2, from_slots, to_slots,
-                 BLOCK, FLAT0, FLAT1, FLAT2, FLAT3)  # fmt: skip
+    copy_program(tl.program_id(0), source, target, slots, clears, cleared, a0, b0, a1, b1, a2, b2, a3, b3,
+                 from_slots, to_slots, PART0, PART1, PART2, PART3, BLOCK)  # fmt: skip

@@ -1,4 +1,7 @@
-"""int8 checkpoint slots to active state slots, in one launch: gather, products, scatter."""
+"""int8 checkpoint slots to active state slots, in one launch: gather, products, scatter.
+
+Shapes and strides are compiled into the kernel: for one slot, divisions by numbers that are not known take a while.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,18 @@ from triton import language as tl
 
 from poolproof.kernels.codec import BITS, LARGEST_BITS, NAN_BITS, dequantize
 from poolproof.kernels.launch import Prepared
-from poolproof.kernels.layout import FORMATS, Tile, Tiles, check_states, is_outside, is_wide, number, place, slot_at
+from poolproof.kernels.layout import (
+    FORMATS,
+    Tile,
+    Tiles,
+    check_states,
+    is_outside,
+    is_wide,
+    number,
+    place,
+    slot_at,
+    strides,
+)
 from poolproof.kernels.slot_copy import SlotCopy
 from poolproof.kernels.slots import Slots
 
@@ -72,7 +86,7 @@ def load_arguments(codes: Tensor, scales: Tensor, active: Tensor) -> tuple[int, 
     blocks, parts = tile.blocks(columns), tile.parts(rows)
     arguments = (
         *(codes, scales.view(bits), active.view(bits)),
-        *(*codes.stride(), *scales.stride(), *active.stride()),
+        *strides(codes, scales, active),
         *(heads, rows, columns, blocks, parts),
     )
     options = {
@@ -141,10 +155,11 @@ def load_program(
 def load_states(
     source, target, slots,
     codes_ptr, scales_ptr, active_ptr,
-    c_layer, c_slot, c_head, c_row, c_column,
-    s_layer, s_slot, s_head, s_column,
-    a_layer, a_slot, a_head, a_row, a_column,
-    heads, rows, columns, blocks, parts, from_slots, to_slots,
+    c_layer: tl.constexpr, c_slot: tl.constexpr, c_head: tl.constexpr, c_row: tl.constexpr, c_column: tl.constexpr,
+    s_layer: tl.constexpr, s_slot: tl.constexpr, s_head: tl.constexpr, s_column: tl.constexpr,
+    a_layer: tl.constexpr, a_slot: tl.constexpr, a_head: tl.constexpr, a_row: tl.constexpr, a_column: tl.constexpr,
+    heads: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, blocks: tl.constexpr, parts: tl.constexpr,
+    from_slots, to_slots,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, NAN: tl.constexpr,
     WIDE: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip

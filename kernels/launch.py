@@ -15,6 +15,7 @@ KNOWN = ("3.6",)
 """The Triton versions whose compiled kernels are launched directly; with others every launch goes through Triton."""
 
 
+_ONE = (int, int, int)
 _Compiled = tuple[Any, tuple[Any, ...], tuple[Any, ...]]
 """What launches, and what it takes before and after what changes."""
 
@@ -39,6 +40,16 @@ class Prepared:
         self._index = first.device.index if first.device.type == "cuda" else None
         self.options = options
         self._compiled: dict[tuple[type, ...], _Compiled] = {}
+
+    def launch_one(self, programs: int, source: int, target: int) -> None:
+        """`launch(programs, source, target, 1)`, for two numbers of 32 bits, in less time."""
+        found = self._compiled.get(_ONE)
+        if found is None or torch._C._cuda_getDevice() != self._index:
+            self.launch(programs, source, target, 1)
+            return
+        start, before, after = found
+        stream = torch._C._cuda_getCurrentRawStream(self._index)
+        start(programs, 1, 1, stream, *before, source, target, 1, *after)
 
     def launch(self, programs: int, *changing: Any) -> None:
         """Launch on the current stream of the tensors' device, with so many programs in one axis."""

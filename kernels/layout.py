@@ -57,6 +57,15 @@ def is_wide(tensor: Tensor, axes: tuple[int, ...]) -> bool:
     return sum((tensor.shape[axis] - 1) * abs(tensor.stride(axis)) for axis in axes) >= 2**31
 
 
+def strides(*tensors: Tensor) -> tuple[int, ...]:
+    """The strides of tensors, in elements, to be compiled in: none where an axis has one place, so that all fit."""
+    return tuple(
+        step if places > 1 else 0
+        for tensor in tensors
+        for places, step in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+
+
 @dataclass(frozen=True)
 class Tile:
     """How much of a head one program takes.

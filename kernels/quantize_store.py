@@ -1,4 +1,7 @@
-"""Active state slots to int8 checkpoint slots, in one launch: gather, the largest magnitudes, codes, scatter."""
+"""Active state slots to int8 checkpoint slots, in one launch: gather, the largest magnitudes, codes, scatter.
+
+Shapes and strides are compiled into the kernel, as those of `dequantize_load` are.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,18 @@ from triton import language as tl
 
 from poolproof.kernels.codec import BITS, LARGEST_BITS, LEAST_SCALE_BITS, NAN_BITS, quantize
 from poolproof.kernels.launch import Prepared
-from poolproof.kernels.layout import FORMATS, Tile, Tiles, check_states, is_outside, is_wide, number, place, slot_at
+from poolproof.kernels.layout import (
+    FORMATS,
+    Tile,
+    Tiles,
+    check_states,
+    is_outside,
+    is_wide,
+    number,
+    place,
+    slot_at,
+    strides,
+)
 from poolproof.kernels.slot_copy import SlotCopy
 from poolproof.kernels.slots import Slots
 
@@ -86,7 +100,7 @@ def store_arguments(
     tile = TILES[active.dtype].of(rows, columns)
     arguments = (
         *(active.view(bits), codes, scales.view(bits), lost),
-        *(*active.stride(), *codes.stride(), *scales.stride()),
+        *strides(active, codes, scales),
         *(heads, rows, columns, tile.blocks(columns)),
     )
     options = {
@@ -221,10 +235,11 @@ def store_program(
 def store_states(
     source, target, slots,
     active_ptr, codes_ptr, scales_ptr, lost_ptr,
-    a_layer, a_slot, a_head, a_row, a_column,
-    c_layer, c_slot, c_head, c_row, c_column,
-    s_layer, s_slot, s_head, s_column,
-    heads, rows, columns, blocks, from_slots, to_slots,
+    a_layer: tl.constexpr, a_slot: tl.constexpr, a_head: tl.constexpr, a_row: tl.constexpr, a_column: tl.constexpr,
+    c_layer: tl.constexpr, c_slot: tl.constexpr, c_head: tl.constexpr, c_row: tl.constexpr, c_column: tl.constexpr,
+    s_layer: tl.constexpr, s_slot: tl.constexpr, s_head: tl.constexpr, s_column: tl.constexpr,
+    heads: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, blocks: tl.constexpr,
+    from_slots, to_slots,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, LEAST: tl.constexpr,
     NAN: tl.constexpr, WIDE: tl.constexpr, WHOLE: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip

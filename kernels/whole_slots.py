@@ -1,4 +1,7 @@
-"""Slots as a whole, temporal states and conv windows, to int8 checkpoints and back, in one launch."""
+"""Slots as a whole, temporal states and conv windows, to int8 checkpoints and back, in one launch.
+
+Shapes and strides are compiled into the kernels, as those of `dequantize_load` are.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from poolproof.kernels.copy_windows import (
     copy_program,
     copy_windows_reference,
     filled,
-    window_arguments,
+    parts_of,
+    pointers,
     window_launches,
 )
 from poolproof.kernels.dequantize_load import dequantize_load_reference, load_arguments, load_program, load_states
@@ -25,7 +29,7 @@ from poolproof.kernels.layout import KernelArgumentError, check_states
 from poolproof.kernels.quantize_store import quantize_store_reference, store_arguments, store_program, store_states
 from poolproof.kernels.slot_copy import SlotCopy
 
-BLOCK = 512
+BLOCK = 1024
 """Elements of a window that a program copies for each of its warps: the fastest that was measured on an H200."""
 
 Arguments = tuple[int, tuple[Any, ...], dict[str, Any]]
@@ -131,12 +135,12 @@ def _launches(
     if not pairs:
         return [(each, Prepared(states, (*arguments, *counts), **options))]
     block = BLOCK * options["num_warps"]
-    more, windows, flat = window_arguments(pairs[:TOGETHER], block)
-    first = Prepared(whole, (each, *arguments, *windows, *counts), **options, **flat, BLOCK=block)
-    return [(each + more, first), *window_launches(pairs[TOGETHER:])]
+    more, parts = parts_of(pairs[:TOGETHER], block)
+    fixed = (each, *arguments, *pointers(pairs[:TOGETHER]), *counts)
+    return [(each + more, Prepared(whole, fixed, **options, **parts, BLOCK=block)), *window_launches(pairs[TOGETHER:])]
 
 
-UNSPECIALIZED = ["source", "target", "slots", "each", "each0", "each1", "each2", "from_slots", "to_slots"]
+UNSPECIALIZED = ["source", "target", "slots", "each", "from_slots", "to_slots"]
 """Parameters whose values must not change how the kernel is compiled."""
 
 
@@ -144,22 +148,16 @@ UNSPECIALIZED = ["source", "target", "slots", "each", "each0", "each1", "each2",
 def _store_whole(
     source, target, slots, each,
     active_ptr, codes_ptr, scales_ptr, lost_ptr,
-    a_layer, a_slot, a_head, a_row, a_column,
-    c_layer, c_slot, c_head, c_row, c_column,
-    s_layer, s_slot, s_head, s_column,
-    heads, rows, columns, blocks,
-    a0, b0, a1, b1, a2, b2, a3, b3,
-    a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
-    a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
-    a2_layer, a2_slot, a2_channel, a2_column, b2_layer, b2_slot, b2_channel, b2_column,
-    a3_layer, a3_slot, a3_channel, a3_column, b3_layer, b3_slot, b3_channel, b3_column,
-    size0, size1, size2, size3, width0, width1, width2, width3, blocks0, blocks1, blocks2, blocks3,
-    each0, each1, each2, from_slots, to_slots,
+    a_layer: tl.constexpr, a_slot: tl.constexpr, a_head: tl.constexpr, a_row: tl.constexpr, a_column: tl.constexpr,
+    c_layer: tl.constexpr, c_slot: tl.constexpr, c_head: tl.constexpr, c_row: tl.constexpr, c_column: tl.constexpr,
+    s_layer: tl.constexpr, s_slot: tl.constexpr, s_head: tl.constexpr, s_column: tl.constexpr,
+    heads: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, blocks: tl.constexpr,
+    a0, b0, a1, b1, a2, b2, a3, b3, from_slots, to_slots,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, LEAST: tl.constexpr,
     NAN: tl.constexpr, WIDE: tl.constexpr, WHOLE: tl.constexpr, PARTS: tl.constexpr,
-    BLOCK: tl.constexpr, FLAT0: tl.constexpr, FLAT1: tl.constexpr, FLAT2: tl.constexpr, FLAT3: tl.constexpr,
+    PART0: tl.constexpr, PART1: tl.constexpr, PART2: tl.constexpr, PART3: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Every tile of the states, and then the windows."""
+    """The states of all slots, `each` programs for one, and then their windows."""
     program = tl.program_id(0)
     after = each * slots
     if program < after:
@@ -172,36 +170,24 @@ def _store_whole(
                       ROWS, COLUMNS, FORMAT, LARGEST, LEAST, NAN, WIDE, WHOLE, PARTS)  # fmt: skip
     else:
         copy_program(program - after, source, target, slots, None, 0,
-                     a0, b0, a1, b1, a2, b2, a3, b3,
-                     a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
-                     a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
-                     a2_layer, a2_slot, a2_channel, a2_column, b2_layer, b2_slot, b2_channel, b2_column,
-                     a3_layer, a3_slot, a3_channel, a3_column, b3_layer, b3_slot, b3_channel, b3_column,
-                     size0, size1, size2, size3, width0, width1, width2, width3, blocks0, blocks1, blocks2, blocks3,
-                     each0, each1, each2, from_slots, to_slots,
-                     BLOCK, FLAT0, FLAT1, FLAT2, FLAT3)  # fmt: skip
+                     a0, b0, a1, b1, a2, b2, a3, b3, from_slots, to_slots,
+                     PART0, PART1, PART2, PART3, BLOCK)  # fmt: skip
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def _load_whole(
     source, target, slots, each,
     codes_ptr, scales_ptr, active_ptr,
-    c_layer, c_slot, c_head, c_row, c_column,
-    s_layer, s_slot, s_head, s_column,
-    a_layer, a_slot, a_head, a_row, a_column,
-    heads, rows, columns, blocks, parts,
-    a0, b0, a1, b1, a2, b2, a3, b3,
-    a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
-    a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
-    a2_layer, a2_slot, a2_channel, a2_column, b2_layer, b2_slot, b2_channel, b2_column,
-    a3_layer, a3_slot, a3_channel, a3_column, b3_layer, b3_slot, b3_channel, b3_column,
-    size0, size1, size2, size3, width0, width1, width2, width3, blocks0, blocks1, blocks2, blocks3,
-    each0, each1, each2, from_slots, to_slots,
+    c_layer: tl.constexpr, c_slot: tl.constexpr, c_head: tl.constexpr, c_row: tl.constexpr, c_column: tl.constexpr,
+    s_layer: tl.constexpr, s_slot: tl.constexpr, s_head: tl.constexpr, s_column: tl.constexpr,
+    a_layer: tl.constexpr, a_slot: tl.constexpr, a_head: tl.constexpr, a_row: tl.constexpr, a_column: tl.constexpr,
+    heads: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, blocks: tl.constexpr, parts: tl.constexpr,
+    a0, b0, a1, b1, a2, b2, a3, b3, from_slots, to_slots,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, NAN: tl.constexpr,
     WIDE: tl.constexpr, WHOLE: tl.constexpr,
-    BLOCK: tl.constexpr, FLAT0: tl.constexpr, FLAT1: tl.constexpr, FLAT2: tl.constexpr, FLAT3: tl.constexpr,
+    PART0: tl.constexpr, PART1: tl.constexpr, PART2: tl.constexpr, PART3: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Every tile of the states, and then the windows."""
+    """The states of all slots, `each` programs for one, and then their windows."""
     program = tl.program_id(0)
     after = each * slots
     if program < after:
@@ -214,11 +200,5 @@ def _load_whole(
                      ROWS, COLUMNS, FORMAT, LARGEST, NAN, WIDE, WHOLE)  # fmt: skip
     else:
         copy_program(program - after, source, target, slots, None, 0,
-                     a0, b0, a1, b1, a2, b2, a3, b3,
-                     a0_layer, a0_slot, a0_channel, a0_column, b0_layer, b0_slot, b0_channel, b0_column,
-                     a1_layer, a1_slot, a1_channel, a1_column, b1_layer, b1_slot, b1_channel, b1_column,
-                     a2_layer, a2_slot, a2_channel, a2_column, b2_layer, b2_slot, b2_channel, b2_column,
-                     a3_layer, a3_slot, a3_channel, a3_column, b3_layer, b3_slot, b3_channel, b3_column,
-                     size0, size1, size2, size3, width0, width1, width2, width3, blocks0, blocks1, blocks2, blocks3,
-                     each0, each1, each2, from_slots, to_slots,
-                     BLOCK, FLAT0, FLAT1, FLAT2, FLAT3)  # fmt: skip
+                     a0, b0, a1, b1, a2, b2, a3, b3, from_slots, to_slots,
+                     PART0, PART1, PART2, PART3, BLOCK)  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from buffers import chain_of, finish
 
-from poolproof import UnifiedPool
+from poolproof import InvalidPages, UnifiedPool
 from poolproof.steps import HOME
 
 
@@ -30,8 +30,8 @@ def test_one_id_is_the_next_id_with_the_next_page(seed: int, zero: Any) -> None:
         name = draw.choice("abc")
         if live and draw.random() < 0.45:
             name, v = live.pop(draw.randrange(len(live)))
-            for pool in pools:
-                pool[name].free(v)
+            pools[0][name].free(v)  # a number goes the short way
+            pools[1][name].free([v])
         else:
             found = [one_of(pool, name, is_short) for pool, is_short in zip(pools, (True, False), strict=True)]
             assert found[0] == found[1]
@@ -43,6 +43,32 @@ def test_one_id_is_the_next_id_with_the_next_page(seed: int, zero: Any) -> None:
         assert pools[0].snapshot() == pools[1].snapshot()
         assert pools[0].check() == []
     assert pools[0].capacity("a") == pools[1].capacity("a")
+
+
+def test_where_the_difference_could_be_told_one_id_goes_the_long_way() -> None:
+    for zero in ("never", "on_handout"):
+        pool = UnifiedPool(60, chain_of(2, 3, zero=zero))
+        table = pool["a"]._table
+        pool["a"].alloc(6)
+        before = pool.snapshot()
+        for v in (0, -1, 7, 99, 2**70):
+            assert not pool._free_one(table, v)
+            with pytest.raises((InvalidPages, ValueError)):
+                pool["a"].free(v)
+        assert pool.snapshot() == before
+        assert pool._free_one(table, 6) == (zero == "never")  # zeroing waits
+        finish(pool.begin_step(writes={"a": [1, 2]}))
+        lease = pool.lease("a", 1, "read by a copy")
+        assert not pool._free_one(table, 2)
+        lease.release()
+        with pool.free_group():
+            assert not pool._free_one(table, 2)
+        assert pool._free_one(table, 2)
+        assert not pool._free_one(table, 2)
+        assert pool.check() == []
+    shadowed = UnifiedPool(60, chain_of(2, 3), shadow=True)
+    shadowed["a"].alloc(1)
+    assert not shadowed._free_one(shadowed["a"]._table, 1)
 
 
 def test_a_copy_at_home_is_a_step_that_is_over() -> None:

@@ -27,7 +27,11 @@ def holds(found: PageList, expected: set[int], pages: int = PAGES) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(["add", "take", "remove", "some", "clear"]), st.randoms(use_true_random=False)))
+    st.lists(
+        st.tuples(
+            st.sampled_from(["add", "add one", "take", "remove", "some", "clear"]), st.randoms(use_true_random=False)
+        )
+    )
 )
 def test_it_is_a_set(operations: list[tuple[str, random.Random]]) -> None:
     pages, expected = PageList(PAGES), set[int]()
@@ -37,6 +41,10 @@ def test_it_is_a_set(operations: list[tuple[str, random.Random]]) -> None:
             new = draw.sample(outside, draw.randint(0, len(outside)))
             pages.add(array(new))
             expected |= set(new)
+        elif operation == "add one" and outside:
+            page = draw.choice(outside)
+            pages.add_one(page)
+            expected.add(page)
         elif operation == "take":
             taken = pages.take(draw.randint(0, len(inside))).tolist()
             assert len(set(taken)) == len(taken)

@@ -51,7 +51,9 @@ def compile_prepared(prepared: Prepared, changing: tuple[Any, ...]) -> None:
     values = dict(zip(names, (*changing, *prepared.fixed), strict=False))
     options = dict(prepared.options)
     constants = {name: options.pop(name) for name in names if name in options}
-    stated = {param.name: param.annotation_type for param in prepared.kernel.params}
+    params = prepared.kernel.params
+    constants |= {param.name: values[param.name] for param in params if param.is_constexpr and param.name in values}
+    stated = {param.name: param.annotation_type for param in params}
     signature = {n: "constexpr" if n in constants else stated[n] or kind(values[n]) for n in names}
     constants |= {name: None for name in names if signature[name] == "constexpr" and name not in constants}
     source = ASTSource(fn=prepared.kernel, signature=signature, constexprs=constants)
@@ -80,6 +82,14 @@ def whole_launches(dtype: torch.dtype, d_v: int, d_k: int) -> list[Prepared]:
     codes, scales = active.to(torch.int8), torch.empty((2, 3, 2, d_k), dtype=dtype)
     cached = [windows[0].clone(), windows[1].to(torch.float32)]
     copies = (StoreSlots(active, codes, scales, windows, cached), LoadSlots(codes, scales, active, cached, windows))
+    return [prepared for copy in copies for _, prepared in copy.launches]
+
+
+def far_launches() -> list[Prepared]:
+    """States of one row and k-channel, whose strides are wider than 32 bits: they take no step along those."""
+    active = torch.empty(6, dtype=torch.bfloat16).as_strided((2, 3, 1, 1, 1), (3, 1, 2**40, 2**40, 2**40))
+    codes, scales = active.to(torch.int8).as_strided(active.shape, active.stride()), active.clone()[..., 0, :]
+    copies = (QuantizeStore(active, codes, scales), DequantizeLoad(codes, scales, active))
     return [prepared for copy in copies for _, prepared in copy.launches]
 
 
@@ -131,6 +141,9 @@ def main() -> None:
         for prepared in launches + window_launches(formats) + window_launches(formats[::-1]):
             compile_prepared(prepared, changing)
             count += 1
+    for prepared in far_launches():
+        compile_prepared(prepared, (1, 1, 1))
+        count += 1
     for prepared, changing in clear_launches() + write_launches() + page_launches():
         compile_prepared(prepared, changing)
         count += 1

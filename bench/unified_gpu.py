@@ -287,25 +287,39 @@ class Counter:
 
     def __init__(self) -> None:
         self.launches = self.copies = 0
+        self._is_in_launch = False
 
     @contextmanager
     def on(self) -> Iterator[None]:
         """It counts meanwhile."""
-        launch, copy = Prepared.launch, Tensor.copy_
-
-        def counted_launch(prepared: Prepared, *arguments: Any) -> None:
-            self.launches += 1
-            launch(prepared, *arguments)
+        ways, copy = {name: getattr(Prepared, name) for name in ("launch", "launch_one")}, Tensor.copy_
 
         def counted_copy(target: Tensor, source: Tensor, *more: Any, **named: Any) -> Tensor:
             self.copies += target.is_cuda and not source.is_cuda
             return copy(target, source, *more, **named)
 
-        Prepared.launch, Tensor.copy_ = counted_launch, counted_copy  # type: ignore[method-assign, assignment]
+        Tensor.copy_ = counted_copy  # type: ignore[method-assign, assignment]
+        for name, way in ways.items():
+            setattr(Prepared, name, self._counted(way))
         try:
             yield
         finally:
-            Prepared.launch, Tensor.copy_ = launch, copy  # type: ignore[method-assign]
+            Tensor.copy_ = copy  # type: ignore[method-assign]
+            for name, way in ways.items():
+                setattr(Prepared, name, way)
+
+    def _counted(self, way: Callable[..., None]) -> Callable[..., None]:
+        """A way to launch that is counted, where it is not one by way of another."""
+
+        def launch(*arguments: Any) -> None:
+            is_first, self._is_in_launch = not self._is_in_launch, True
+            self.launches += is_first
+            try:
+                way(*arguments)
+            finally:
+                self._is_in_launch = not is_first
+
+        return launch
 
 
 def make_pool(plan: Plan, total: int, declared: Sequence[Declaration], device: str = "", **options: Any) -> Any:

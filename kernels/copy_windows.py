@@ -10,7 +10,7 @@ from triton import language as tl
 
 from poolproof.kernels.codec import BITS, NAN_BITS
 from poolproof.kernels.launch import Prepared
-from poolproof.kernels.layout import FORMATS, KernelArgumentError, is_outside, slot_at, strides
+from poolproof.kernels.layout import FORMATS, KernelArgumentError, is_outside, slot_at
 from poolproof.kernels.slot_copy import SlotCopy
 from poolproof.kernels.slots import Slots
 
@@ -157,7 +157,7 @@ def parts_of(pairs: Sequence[Pair], block: int) -> tuple[int, dict[str, tuple[in
         size = channels * width
         blocks = triton.cdiv(size, block)
         end += layers * blocks
-        parts[name] = (*strides(a, b), width, size, blocks, _is_flat(a) and _is_flat(b), end)
+        parts[name] = (*a.stride(), *b.stride(), width, size, blocks, _is_flat(a) and _is_flat(b), end)
     return end, parts
 
 

@@ -72,10 +72,10 @@ def test_what_the_device_is_given_is_timed_and_counted(result: dict[str, Any]) -
     rows = {(row["kind"], row["work"]): row for row in result["device"]}
     assert set(rows) == {(kind, work) for kind in KINDS for work in ("hit", "a hit of several", "donate", "track")}
     assert all(row["cold_us"] > 0 and row["warm_us"] > 0 and row["goal_us"] > 2 for row in rows.values())
-    for codec, launches in (("int8", 2), ("copies", 1)):
+    for codec in ("int8", "copies"):
         for work in ("hit", "a hit of several", "donate"):
-            assert rows[f"{codec}, one buffer", work]["launches"] == launches
-            assert rows[f"{codec}, two buffers", work]["launches"] >= launches
+            assert rows[f"{codec}, one buffer", work]["launches"] == 1
+            assert rows[f"{codec}, two buffers", work]["launches"] >= 1
         assert rows[f"{codec}, one buffer", "track"]["launches"] == 1
     state, codes, scales = 2 * (8 * 16 + 6 * 3), 8 * 16 + 2 * 6 * 3, 2 * 16
     assert rows["int8, one buffer", "hit"]["bytes"] == state + codes + scales

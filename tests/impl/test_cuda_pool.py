@@ -564,9 +564,9 @@ def test_all_that_a_pool_does_is_done_on_its_home() -> None:
 
 
 def test_a_pool_that_does_not_fit_is_refused_before_it_takes_memory() -> None:
-    free, reserved = torch.cuda.mem_get_info()[0], torch.cuda.memory_reserved()
+    total, reserved = torch.cuda.mem_get_info()[1], torch.cuda.memory_reserved()
     with pytest.raises(pp.LayoutError, match="free"):
-        UnifiedPool(free + (1 << 30), [Pages("a", bytes=1 << 20, grows="up")], device=DEVICE)
+        UnifiedPool(total + (1 << 30), [Pages("a", bytes=1 << 20, grows="up")], device=DEVICE)
     assert torch.cuda.memory_reserved() == reserved
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import triton
 from torch import Tensor
@@ -138,32 +139,34 @@ def _is_flat(tensor: Tensor) -> bool:
 
 def _prepare(pairs: Sequence[Pair], clears: bool) -> tuple[int, Prepared]:
     """The programs that one slot takes, and the launch of some pairs."""
-    each, parts = parts_of(pairs, BLOCK)
+    each, arguments, parts = parts_of(pairs, BLOCK)
     counts = (pairs[0][0].shape[1], pairs[0][1].shape[1])
-    fixed = (*(() if clears else (None, 0)), *pointers(pairs), *counts)
+    fixed = (*(() if clears else (None, 0)), *arguments, *counts)
     return each, Prepared(_copy, fixed, **parts, BLOCK=BLOCK, num_warps=WARPS)
 
 
-def parts_of(pairs: Sequence[Pair], block: int) -> tuple[int, dict[str, tuple[int, ...] | None]]:
-    """The programs of `block` elements that one slot takes, and `PART0` to `PART3`, of up to four pairs.
+def parts_of(pairs: Sequence[Pair], block: int) -> tuple[int, tuple[Any, ...], dict[str, tuple[int, ...] | None]]:
+    """How up to four pairs are copied, with a program for `block` elements.
 
-    A part is compiled into the kernel, and says how a pair is copied: its strides along layers, slots, channels and
-    columns, those of the target, the width, elements and programs of one slot of one layer, whether its channels follow
-    one another without a gap in both, and the programs of one slot of this pair and those before it.
+    Returns:
+        The programs that one slot takes; what `copy_program` takes of the pairs from `a0` to `b3_slot`; and `PART0` to
+        `PART3`, which are compiled into the kernel: of each pair its strides along channels and columns, those of the
+        target, the width, elements and programs of one slot of one layer, whether its channels follow one another
+        without a gap in both, and the programs of one slot of this pair and those before it.
     """
     end, parts = 0, dict.fromkeys(f"PART{n}" for n in range(TOGETHER))
-    for name, (a, b) in zip(parts, pairs, strict=False):
+    pointers: list[Any] = [None] * (2 * TOGETHER)
+    steps: list[Any] = [None] * (4 * TOGETHER)
+    for n, (a, b) in enumerate(pairs):
         layers, _, channels, width = a.shape
         size = channels * width
         blocks = triton.cdiv(size, block)
         end += layers * blocks
-        parts[name] = (*a.stride(), *b.stride(), width, size, blocks, _is_flat(a) and _is_flat(b), end)
-    return end, parts
-
-
-def pointers(pairs: Sequence[Pair]) -> tuple[Tensor | None, ...]:
-    """The tensors of up to four pairs, and None for the others."""
-    return (*(tensor for pair in pairs for tensor in pair), *([None] * (2 * (TOGETHER - len(pairs)))))
+        is_flat = _is_flat(a) and _is_flat(b)
+        parts[f"PART{n}"] = (*a.stride()[2:], *b.stride()[2:], width, size, blocks, is_flat, end)
+        pointers[2 * n : 2 * n + 2] = a, b
+        steps[4 * n : 4 * n + 4] = (*a.stride()[:2], *b.stride()[:2])
+    return end, (*pointers, *steps), parts
 
 
 @triton.jit
@@ -184,20 +187,17 @@ def with_one_nan(value, found):
 
 @triton.jit
 def _copy_block(
-    a_ptr, b_ptr, slot, to, is_copied, nth_block, layer, PART: tl.constexpr, BLOCK: tl.constexpr, CLEARS: tl.constexpr
+    a_ptr, b_ptr, a_layer, a_slot, b_layer, b_slot, slot, to, is_copied, nth_block, layer,
+    PART: tl.constexpr, BLOCK: tl.constexpr, CLEARS: tl.constexpr,
 ):  # fmt: skip
     """Some elements of one slot of one layer of one tensor."""
-    a_layer: tl.constexpr = PART[0]
-    a_slot: tl.constexpr = PART[1]
-    a_channel: tl.constexpr = PART[2]
-    a_column: tl.constexpr = PART[3]
-    b_layer: tl.constexpr = PART[4]
-    b_slot: tl.constexpr = PART[5]
-    b_channel: tl.constexpr = PART[6]
-    b_column: tl.constexpr = PART[7]
-    width: tl.constexpr = PART[8]
-    size: tl.constexpr = PART[9]
-    is_flat: tl.constexpr = PART[11]
+    a_channel: tl.constexpr = PART[0]
+    a_column: tl.constexpr = PART[1]
+    b_channel: tl.constexpr = PART[2]
+    b_column: tl.constexpr = PART[3]
+    width: tl.constexpr = PART[4]
+    size: tl.constexpr = PART[5]
+    is_flat: tl.constexpr = PART[7]
     at = nth_block * BLOCK + tl.arange(0, BLOCK)
     a_first = a_ptr + layer * a_layer + slot * a_slot
     b_first = b_ptr + layer * b_layer + to * b_slot
@@ -221,11 +221,12 @@ def _copy_block(
 
 @triton.jit
 def _copy_part(
-    a_ptr, b_ptr, source, target, slots, clears, every, from_slots, to_slots, program,
+    a_ptr, b_ptr, a_layer, a_slot, b_layer, b_slot,
+    source, target, slots, clears, every, from_slots, to_slots, program,
     PART: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """What the program does of one tensor, where the pools have its slots. What is cleared is a copy of nothing."""
-    blocks: tl.constexpr = PART[10]
+    blocks: tl.constexpr = PART[6]
     rest = program // blocks
     nth = rest % every
     is_copied = nth < slots
@@ -239,12 +240,15 @@ def _copy_part(
         is_left_out = is_outside(to, to_slots)
     if is_left_out == 0:
         layer = (rest // every).to(tl.int64)
-        _copy_block(a_ptr, b_ptr, slot, to, is_copied, program % blocks, layer, PART, BLOCK, clears is not None)
+        _copy_block(a_ptr, b_ptr, a_layer, a_slot, b_layer, b_slot, slot, to, is_copied, program % blocks, layer,
+                    PART, BLOCK, clears is not None)  # fmt: skip
 
 
 @triton.jit
 def copy_program(
-    program, source, target, slots, clears, cleared, a0, b0, a1, b1, a2, b2, a3, b3, from_slots, to_slots,
+    program, source, target, slots, clears, cleared, a0, b0, a1, b1, a2, b2, a3, b3,
+    a0_layer, a0_slot, b0_layer, b0_slot, a1_layer, a1_slot, b1_layer, b1_slot,
+    a2_layer, a2_slot, b2_layer, b2_slot, a3_layer, a3_slot, b3_layer, b3_slot, from_slots, to_slots,
     PART0: tl.constexpr, PART1: tl.constexpr, PART2: tl.constexpr, PART3: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The first programs do all of the first tensor, as many for a slot as it has, the next ones of the second, ....
@@ -252,27 +256,35 @@ def copy_program(
     Of each tensor, `slots` slots are copied, then `cleared` ones become zeros. Where `clears` is None, none do.
     """
     every = slots if clears is None else slots + cleared
-    if program < PART0[12] * every:
-        _copy_part(a0, b0, source, target, slots, clears, every, from_slots, to_slots, program, PART0, BLOCK)
+    if program < PART0[8] * every:
+        _copy_part(a0, b0, a0_layer, a0_slot, b0_layer, b0_slot,
+                   source, target, slots, clears, every, from_slots, to_slots, program, PART0, BLOCK)  # fmt: skip
     if PART1 is not None:
-        rest = program - PART0[12] * every
-        if (rest >= 0) & (program < PART1[12] * every):
-            _copy_part(a1, b1, source, target, slots, clears, every, from_slots, to_slots, rest, PART1, BLOCK)
+        rest = program - PART0[8] * every
+        if (rest >= 0) & (program < PART1[8] * every):
+            _copy_part(a1, b1, a1_layer, a1_slot, b1_layer, b1_slot,
+                       source, target, slots, clears, every, from_slots, to_slots, rest, PART1, BLOCK)  # fmt: skip
     if PART2 is not None:
-        rest = program - PART1[12] * every
-        if (rest >= 0) & (program < PART2[12] * every):
-            _copy_part(a2, b2, source, target, slots, clears, every, from_slots, to_slots, rest, PART2, BLOCK)
+        rest = program - PART1[8] * every
+        if (rest >= 0) & (program < PART2[8] * every):
+            _copy_part(a2, b2, a2_layer, a2_slot, b2_layer, b2_slot,
+                       source, target, slots, clears, every, from_slots, to_slots, rest, PART2, BLOCK)  # fmt: skip
     if PART3 is not None:
-        rest = program - PART2[12] * every
+        rest = program - PART2[8] * every
         if rest >= 0:
-            _copy_part(a3, b3, source, target, slots, clears, every, from_slots, to_slots, rest, PART3, BLOCK)
+            _copy_part(a3, b3, a3_layer, a3_slot, b3_layer, b3_slot,
+                       source, target, slots, clears, every, from_slots, to_slots, rest, PART3, BLOCK)  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["source", "target", "slots", "clears", "cleared", "from_slots", "to_slots"])
 def _copy(
-    source, target, slots, clears, cleared, a0, b0, a1, b1, a2, b2, a3, b3, from_slots, to_slots,
+    source, target, slots, clears, cleared, a0, b0, a1, b1, a2, b2, a3, b3,
+    a0_layer, a0_slot, b0_layer, b0_slot, a1_layer, a1_slot, b1_layer, b1_slot,
+    a2_layer, a2_slot, b2_layer, b2_slot, a3_layer, a3_slot, b3_layer, b3_slot, from_slots, to_slots,
     PART0: tl.constexpr, PART1: tl.constexpr, PART2: tl.constexpr, PART3: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Windows alone."""
     copy_program(tl.program_id(0), source, target, slots, clears, cleared, a0, b0, a1, b1, a2, b2, a3, b3,
+                 a0_layer, a0_slot, b0_layer, b0_slot, a1_layer, a1_slot, b1_layer, b1_slot,
+                 a2_layer, a2_slot, b2_layer, b2_slot, a3_layer, a3_slot, b3_layer, b3_slot,
                  from_slots, to_slots, PART0, PART1, PART2, PART3, BLOCK)  # fmt: skip

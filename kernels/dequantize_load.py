@@ -1,6 +1,6 @@
 """int8 checkpoint slots to active state slots, in one launch: gather, products, scatter.
 
-Shapes and strides are compiled into the kernel: for one slot, divisions by numbers that are not known take a while.
+What one slot is like is compiled into the kernel: divisions by numbers that are not known take a while.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ def load_program(
 def load_states(
     source, target, slots,
     codes_ptr, scales_ptr, active_ptr,
-    c_layer: tl.constexpr, c_slot: tl.constexpr, c_head: tl.constexpr, c_row: tl.constexpr, c_column: tl.constexpr,
-    s_layer: tl.constexpr, s_slot: tl.constexpr, s_head: tl.constexpr, s_column: tl.constexpr,
-    a_layer: tl.constexpr, a_slot: tl.constexpr, a_head: tl.constexpr, a_row: tl.constexpr, a_column: tl.constexpr,
+    c_layer, c_slot, c_head: tl.constexpr, c_row: tl.constexpr, c_column: tl.constexpr,
+    s_layer, s_slot, s_head: tl.constexpr, s_column: tl.constexpr,
+    a_layer, a_slot, a_head: tl.constexpr, a_row: tl.constexpr, a_column: tl.constexpr,
     heads: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, blocks: tl.constexpr, parts: tl.constexpr,
     from_slots, to_slots,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, NAN: tl.constexpr,

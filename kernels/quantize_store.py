@@ -1,6 +1,6 @@
 """Active state slots to int8 checkpoint slots, in one launch: gather, the largest magnitudes, codes, scatter.
 
-Shapes and strides are compiled into the kernel, as those of `dequantize_load` are.
+What one slot is like is compiled into the kernel, as in `dequantize_load`.
 """
 
 from __future__ import annotations
@@ -235,9 +235,9 @@ def store_program(
 def store_states(
     source, target, slots,
     active_ptr, codes_ptr, scales_ptr, lost_ptr,
-    a_layer: tl.constexpr, a_slot: tl.constexpr, a_head: tl.constexpr, a_row: tl.constexpr, a_column: tl.constexpr,
-    c_layer: tl.constexpr, c_slot: tl.constexpr, c_head: tl.constexpr, c_row: tl.constexpr, c_column: tl.constexpr,
-    s_layer: tl.constexpr, s_slot: tl.constexpr, s_head: tl.constexpr, s_column: tl.constexpr,
+    a_layer, a_slot, a_head: tl.constexpr, a_row: tl.constexpr, a_column: tl.constexpr,
+    c_layer, c_slot, c_head: tl.constexpr, c_row: tl.constexpr, c_column: tl.constexpr,
+    s_layer, s_slot, s_head: tl.constexpr, s_column: tl.constexpr,
     heads: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, blocks: tl.constexpr,
     from_slots, to_slots,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, LEAST: tl.constexpr,

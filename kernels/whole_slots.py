@@ -1,6 +1,6 @@
 """Slots as a whole, temporal states and conv windows, to int8 checkpoints and back, in one launch.
 
-Shapes and strides are compiled into the kernels, as those of `dequantize_load` are.
+What one slot is like is compiled into the kernels, as in `dequantize_load`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from poolproof.kernels.copy_windows import (
     copy_windows_reference,
     filled,
     parts_of,
-    pointers,
     window_launches,
 )
 from poolproof.kernels.dequantize_load import dequantize_load_reference, load_arguments, load_program, load_states
@@ -135,8 +134,8 @@ def _launches(
     if not pairs:
         return [(each, Prepared(states, (*arguments, *counts), **options))]
     block = BLOCK * options["num_warps"]
-    more, parts = parts_of(pairs[:TOGETHER], block)
-    fixed = (each, *arguments, *pointers(pairs[:TOGETHER]), *counts)
+    more, windows, parts = parts_of(pairs[:TOGETHER], block)
+    fixed = (each, *arguments, *windows, *counts)
     return [(each + more, Prepared(whole, fixed, **options, **parts, BLOCK=block)), *window_launches(pairs[TOGETHER:])]
 
 
@@ -148,11 +147,13 @@ UNSPECIALIZED = ["source", "target", "slots", "each", "from_slots", "to_slots"]
 def _store_whole(
     source, target, slots, each,
     active_ptr, codes_ptr, scales_ptr, lost_ptr,
-    a_layer: tl.constexpr, a_slot: tl.constexpr, a_head: tl.constexpr, a_row: tl.constexpr, a_column: tl.constexpr,
-    c_layer: tl.constexpr, c_slot: tl.constexpr, c_head: tl.constexpr, c_row: tl.constexpr, c_column: tl.constexpr,
-    s_layer: tl.constexpr, s_slot: tl.constexpr, s_head: tl.constexpr, s_column: tl.constexpr,
+    a_layer, a_slot, a_head: tl.constexpr, a_row: tl.constexpr, a_column: tl.constexpr,
+    c_layer, c_slot, c_head: tl.constexpr, c_row: tl.constexpr, c_column: tl.constexpr,
+    s_layer, s_slot, s_head: tl.constexpr, s_column: tl.constexpr,
     heads: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, blocks: tl.constexpr,
-    a0, b0, a1, b1, a2, b2, a3, b3, from_slots, to_slots,
+    a0, b0, a1, b1, a2, b2, a3, b3,
+    a0_layer, a0_slot, b0_layer, b0_slot, a1_layer, a1_slot, b1_layer, b1_slot,
+    a2_layer, a2_slot, b2_layer, b2_slot, a3_layer, a3_slot, b3_layer, b3_slot, from_slots, to_slots,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, LEAST: tl.constexpr,
     NAN: tl.constexpr, WIDE: tl.constexpr, WHOLE: tl.constexpr, PARTS: tl.constexpr,
     PART0: tl.constexpr, PART1: tl.constexpr, PART2: tl.constexpr, PART3: tl.constexpr, BLOCK: tl.constexpr,
@@ -170,19 +171,23 @@ def _store_whole(
                       ROWS, COLUMNS, FORMAT, LARGEST, LEAST, NAN, WIDE, WHOLE, PARTS)  # fmt: skip
     else:
         copy_program(program - after, source, target, slots, None, 0,
-                     a0, b0, a1, b1, a2, b2, a3, b3, from_slots, to_slots,
-                     PART0, PART1, PART2, PART3, BLOCK)  # fmt: skip
+                     a0, b0, a1, b1, a2, b2, a3, b3,
+                     a0_layer, a0_slot, b0_layer, b0_slot, a1_layer, a1_slot, b1_layer, b1_slot,
+                     a2_layer, a2_slot, b2_layer, b2_slot, a3_layer, a3_slot, b3_layer, b3_slot,
+                     from_slots, to_slots, PART0, PART1, PART2, PART3, BLOCK)  # fmt: skip
 
 
 @triton.jit(do_not_specialize=UNSPECIALIZED)
 def _load_whole(
     source, target, slots, each,
     codes_ptr, scales_ptr, active_ptr,
-    c_layer: tl.constexpr, c_slot: tl.constexpr, c_head: tl.constexpr, c_row: tl.constexpr, c_column: tl.constexpr,
-    s_layer: tl.constexpr, s_slot: tl.constexpr, s_head: tl.constexpr, s_column: tl.constexpr,
-    a_layer: tl.constexpr, a_slot: tl.constexpr, a_head: tl.constexpr, a_row: tl.constexpr, a_column: tl.constexpr,
+    c_layer, c_slot, c_head: tl.constexpr, c_row: tl.constexpr, c_column: tl.constexpr,
+    s_layer, s_slot, s_head: tl.constexpr, s_column: tl.constexpr,
+    a_layer, a_slot, a_head: tl.constexpr, a_row: tl.constexpr, a_column: tl.constexpr,
     heads: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, blocks: tl.constexpr, parts: tl.constexpr,
-    a0, b0, a1, b1, a2, b2, a3, b3, from_slots, to_slots,
+    a0, b0, a1, b1, a2, b2, a3, b3,
+    a0_layer, a0_slot, b0_layer, b0_slot, a1_layer, a1_slot, b1_layer, b1_slot,
+    a2_layer, a2_slot, b2_layer, b2_slot, a3_layer, a3_slot, b3_layer, b3_slot, from_slots, to_slots,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, FORMAT: tl.constexpr, LARGEST: tl.constexpr, NAN: tl.constexpr,
     WIDE: tl.constexpr, WHOLE: tl.constexpr,
     PART0: tl.constexpr, PART1: tl.constexpr, PART2: tl.constexpr, PART3: tl.constexpr, BLOCK: tl.constexpr,
@@ -200,5 +205,7 @@ def _load_whole(
                      ROWS, COLUMNS, FORMAT, LARGEST, NAN, WIDE, WHOLE)  # fmt: skip
     else:
         copy_program(program - after, source, target, slots, None, 0,
-                     a0, b0, a1, b1, a2, b2, a3, b3, from_slots, to_slots,
-                     PART0, PART1, PART2, PART3, BLOCK)  # fmt: skip
+                     a0, b0, a1, b1, a2, b2, a3, b3,
+                     a0_layer, a0_slot, b0_layer, b0_slot, a1_layer, a1_slot, b1_layer, b1_slot,
+                     a2_layer, a2_slot, b2_layer, b2_slot, a3_layer, a3_slot, b3_layer, b3_slot,
+                     from_slots, to_slots, PART0, PART1, PART2, PART3, BLOCK)  # fmt: skip

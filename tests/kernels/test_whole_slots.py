@@ -16,6 +16,8 @@ from test_store_load import expect_load, expect_store
 from torch import Tensor
 
 from poolproof.kernels.layout import KernelArgumentError
+from poolproof.kernels.quantize_store import QuantizeStore
+from poolproof.kernels.slot_copy import SlotCopy
 from poolproof.kernels.whole_slots import LoadSlots, StoreSlots
 
 KINDS = {
@@ -112,6 +114,28 @@ def test_windows_are_cast(dtype: torch.dtype, device: torch.device) -> None:
     made = both(device, (2, 3, 16, 64), "three", dtype, cast=cast)
     made.store([4, 0], [1, 3], ([4, 0], [1, 3]))
     made.load([3, 1], [2, 4], ([3, 1], [2, 4]))
+
+
+def compiled_in(copy: SlotCopy) -> list[dict[str, object]]:
+    """Of each launch, the arguments that another kernel would have to be compiled for."""
+    found = []
+    for _, prepared in copy.launches:
+        given = dict(zip(prepared.kernel.arg_names[3:], prepared.fixed, strict=False)) | prepared.options
+        stated = prepared.kernel.fn.__annotations__
+        found.append({name: value for name, value in given.items() if "constexpr" in str(stated.get(name))})
+    return found
+
+
+def test_pools_of_any_size_take_the_same_kernels() -> None:
+    made = []
+    for slots, cached in ((5, 4), (70, 3)):
+        of_states = pools.make("plain", torch.bfloat16, 2, 3, 16, 64, slots=slots, checkpoints=cached)
+        active, copies = (windows(KINDS["six"], n, [torch.bfloat16], torch.device("cpu")) for n in (slots, cached))
+        states = of_states.active, of_states.codes, of_states.scales
+        made.append([*compiled_in(StoreSlots(*states, active, copies)), *compiled_in(QuantizeStore(*states))])
+    assert made[0] == made[1]
+    assert made[0][0]["PART0"] is not None
+    assert made[0][-1]["heads"] == 3
 
 
 @pytest.mark.gpu

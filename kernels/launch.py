@@ -16,6 +16,8 @@ KNOWN = ("3.6",)
 
 
 _ONE = (int, int, int)
+"""What changes where one slot is copied: its source, its target, and how many there are."""
+
 _Compiled = tuple[Any, tuple[Any, ...], tuple[Any, ...]]
 """What launches, and what it takes before and after what changes."""
 
@@ -60,8 +62,8 @@ class Prepared:
         start, before, after = found
         values = [value.data_ptr() if isinstance(value, Tensor) else value for value in changing]
         try:
-            if self._index is None or torch._C._cuda_getDevice() == self._index:
-                start(programs, 1, 1, torch._C._cuda_getCurrentRawStream(self._index or 0), *before, *values, *after)
+            if torch._C._cuda_getDevice() == self._index:
+                start(programs, 1, 1, torch._C._cuda_getCurrentRawStream(self._index), *before, *values, *after)
             else:
                 with torch.cuda.device(self._index):
                     start(programs, 1, 1, torch._C._cuda_getCurrentRawStream(self._index), *before, *values, *after)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 import triton
 from torch import Tensor
 from triton import language as tl
@@ -62,7 +63,7 @@ class StoreSlots(SlotCopy):
         """
         check_states(active, codes, scales)
         counts = (active.shape[1], codes.shape[1])
-        self._pairs = _pairs(active_windows, cached_windows, counts)
+        self._pairs = _pairs(active_windows, cached_windows, counts, active.device)
         super().__init__([active, *active_windows], [codes, scales, *cached_windows], counts)
         self.active, self.codes, self.scales = active, codes, scales
         arguments = store_arguments(active, codes, scales, None)
@@ -94,7 +95,7 @@ class LoadSlots(SlotCopy):
         """
         check_states(active, codes, scales)
         counts = (codes.shape[1], active.shape[1])
-        self._pairs = _pairs(cached_windows, active_windows, counts)
+        self._pairs = _pairs(cached_windows, active_windows, counts, active.device)
         super().__init__([codes, scales, *cached_windows], [active, *active_windows], counts)
         self.active, self.codes, self.scales = active, codes, scales
         arguments = load_arguments(codes, scales, active)
@@ -105,19 +106,25 @@ class LoadSlots(SlotCopy):
         copy_windows_reference(self._pairs, source, target)
 
 
-def _pairs(source: Sequence[Tensor], target: Sequence[Tensor], counts: tuple[int, int]) -> list[Pair]:
+def _pairs(
+    source: Sequence[Tensor], target: Sequence[Tensor], counts: tuple[int, int], device: torch.device
+) -> list[Pair]:
     """The windows that have elements.
 
     Raises:
-        KernelArgumentError: they do not fit together, or have more or fewer slots than the states.
+        KernelArgumentError: they do not fit together, have more or fewer slots than the states, or lie elsewhere.
     """
     check_windows(source, target)
-    found = (source[0].shape[1], target[0].shape[1]) if source else counts
+    if not source:
+        return []
+    found = (source[0].shape[1], target[0].shape[1])
     if found != counts:
         raise KernelArgumentError(
             f"windows of {found[0]} and {found[1]} slots, states of {counts[0]} and {counts[1]}: a pool has as many of "
             f"either"
         )
+    if source[0].device != device:
+        raise KernelArgumentError(f"windows are on {source[0].device}, states on {device}: they must share a device")
     return filled(list(zip(source, target, strict=True)))
 
 

@@ -162,6 +162,14 @@ def test_a_pool_has_as_many_windows_as_states(device: torch.device) -> None:
         LoadSlots(pool.codes, pool.scales, pool.active, made.active, made.cached)
 
 
+def test_windows_lie_where_the_states_do() -> None:
+    made = both(torch.device("cpu"))
+    active, cached = ([window.to("meta") for window in found] for found in (made.active, made.cached))
+    pool = made.states
+    with pytest.raises(KernelArgumentError, match="windows are on meta, states on cpu"):
+        StoreSlots(pool.active, pool.codes, pool.scales, active, cached)
+
+
 def test_windows_do_not_lie_over_states(device: torch.device) -> None:
     made = both(device)
     pool = made.states

@@ -24,8 +24,8 @@ class WaitsForNobody(UnifiedPool):
 
 
 class _ShortSighted(Flight):
-    def blocker(self, step: Step) -> Step | None:
-        return next((other for other in self if other.is_before(step) and not other.own), None)
+    def before(self, step: Step) -> tuple[Step | None, list[Step]]:
+        return next((other for other in self if other.is_before(step) and not other.own), None), super().before(step)[1]
 
 
 class LooksPastItsOwn(UnifiedPool):

@@ -54,7 +54,10 @@ class Copy(Handle):
             StepError: they were before, or come after a step that is in flight. Nothing was changed.
         """
         for step in self.steps:
-            _check_next(step)
+            step._pool._enter()
+            if step.phase is not Phase.LAUNCHED:
+                raise StepError(f"{step!r} is over already: complete a copy once. Nothing was changed.")
+            step._pool._flight.check_first(step)
         for step in self.steps:
             step.complete()
             step.retire()
@@ -77,7 +80,7 @@ class CheckpointBytes:
         check_places(states._pool, checkpoints._pool)
         self._states, self._checkpoints = states, checkpoints
         self._pools = tuple(dict.fromkeys((states._pool, checkpoints._pool)))
-        self._abandoned: list[Step] = []
+        self._pairs: list[tuple[Step, Step]] = []
         self._store, self._load, self._copy = kernels(states, checkpoints)
 
     def store(self, active: Ids, checkpoints: Ids, stream: Any = None) -> Copy | None:
@@ -112,8 +115,8 @@ class CheckpointBytes:
     def _run(
         self, kernel: Kernel | None, source: SubPool, reads: Ids, target: SubPool, writes: Ids, stream: Any
     ) -> Copy | None:
-        if self._abandoned:
-            self._sweep()
+        if self._pairs:
+            self._end_pairs()
         pool = source._pool
         if stream is None and type(reads) is int and type(writes) is int:
             pages = pool._copy_one(source._table, reads, target._pool, target._table, writes)
@@ -155,32 +158,28 @@ class CheckpointBytes:
         return first, second
 
     def _end(self, steps: tuple[Step, ...], failed: bool = False) -> None:
-        """The work of steps is on its stream. At home that ends them; those that failed end as soon as they can."""
+        """The work of steps is on its stream. At home that ends them; what has failed is the pools' own to end."""
         for step in steps:
+            step.own |= failed
             if step.own:
                 step._pool._launch_own(step)
                 step._pool._done("launched")
             else:
                 step.launched()
-        if failed and not steps[0].own:
-            self._abandoned += steps
-            self._sweep()
+        if len(steps) == 2 and steps[0].own and any(step.is_in_flight for step in steps):
+            self._pairs.append((steps[0], steps[1]))
 
-    def _sweep(self) -> None:
-        for step in list(self._abandoned):
-            if step._pool._flight.blocker(step) is None:
-                self._abandoned.remove(step)
-                step.complete()
-                step.retire()
-
-
-def _check_next(step: Step) -> None:
-    """Raises StepError where the step cannot be completed now."""
-    blocker = step._pool._flight.blocker(step)
-    if step.phase is not Phase.LAUNCHED:
-        raise StepError(f"{step!r} is over already: complete a copy once. Nothing was changed.")
-    if blocker is not None:
-        raise StepError(f"{step!r} comes after {blocker!r}: complete that first. Nothing was changed.")
+    def _end_pairs(self) -> None:
+        """Where one of a copy's two steps is over, its work is, and so is the other."""
+        for pair in self._pairs:
+            for one, other in (pair, pair[::-1]):
+                pool = other._pool
+                first, ahead = pool._flight.before(other)
+                if other.is_in_flight and not one.is_in_flight and first is None:
+                    for own in (*ahead, other):
+                        pool._end_own(own)
+                    pool._done("complete")
+        self._pairs = [pair for pair in self._pairs if any(step.is_in_flight for step in pair)]
 
 
 def _give(step: Step, work: Callable[[], None]) -> None:
@@ -244,10 +243,15 @@ def kernels(states: SubPool, checkpoints: SubPool) -> tuple[Kernel | None, Kerne
 
 
 def _kernel(copy: SlotCopy) -> Kernel:
-    """A copy whose single slots go to its launches at once: what it checks of them, the pools have."""
+    """A copy whose single slots go to its launches at once: what it checks of them, the pools have.
+
+    On a device its kernels are compiled now, and not in the midst of serving: by a program for slots that are left out.
+    """
     if copy._device.type != "cuda" or not copy.launches:
         return copy
     (each, first), *others = copy.launches
+    for _, prepared in copy.launches:
+        prepared.launch_one(1, -1, -1)
 
     def launch(source: Any, target: Any) -> None:
         if type(source) is not int:

@@ -143,6 +143,7 @@ class CheckpointPool(CheckpointNodes):
             StepError: an active slot holds nothing yet, or an open step must be launched before.
             ValueError: there are not as many of either.
         """
+        self._enter()
         pairs = _pairs(active, checkpoints)
         for slot in pairs[1].tolist():
             owner = self._owner(slot)
@@ -165,6 +166,7 @@ class CheckpointPool(CheckpointNodes):
             LifecycleError: an active slot is a request's, or a donation into a checkpoint is in flight.
             InvalidPages, StepError, ValueError: as for `store_from_active`.
         """
+        self._enter()
         pairs = _pairs(checkpoints, active)
         for donation in self._flying:
             if donation.checkpoint in pairs[0]:
@@ -210,6 +212,7 @@ class CheckpointPool(CheckpointNodes):
             LifecycleError: the request does not wait, or has a slot.
             BufferExhausted: there is none.
         """
+        self._enter()
         tenant = self._waiting_tenant("admit", request)
         slot = self._take_active()
         self._seat(tenant, slot, 0)
@@ -232,6 +235,7 @@ class CheckpointPool(CheckpointNodes):
             BufferExhausted: there is no slot.
             StepError: a step at home is not launched.
         """
+        self._enter()
         tenant = self._waiting_tenant("hit", request)
         place = self._place("hit", node)
         lock, checkpoint = tenant.state_lock(node), place.checkpoint
@@ -344,6 +348,7 @@ class CheckpointPool(CheckpointNodes):
                 donation from the buffer is in flight.
             StepError: a step at home is not launched, or nobody has written the state.
         """
+        self._enter()
         tenant = self._tenant("track", request)
         own, target = self._own("track", tenant), tenant.spare
         if target is None:
@@ -444,6 +449,7 @@ class CheckpointPool(CheckpointNodes):
             StepError: nobody has written the state, or an open step must be launched before.
             ValueError: `source` is something else.
         """
+        self._enter()
         tenant = self._tenant("donate", request)
         active = self._source(tenant, source)
         length = self._computed("donate", request, active)

@@ -172,8 +172,10 @@ class PoolPages(PoolState):
         return ids
 
     def _alloc_one(self, table: PageTable) -> int | None:
-        """As `_alloc` of one id, no window's: without arrays, where there is a hole or an end's next page is free."""
-        self._enter()
+        """As `_alloc` of one id, no window's: without arrays, where there is a hole or an end's next page is free.
+
+        The caller has entered the pool.
+        """
         if self._journal is None and table.bound < table.ids - 1 and (table.holes.size or self._is_next_free(table)):
             self._time += 1
             self._epoch += 1

@@ -23,7 +23,7 @@ from poolproof.page_bytes import NO_CHANGES, HostBytes, PageBytes
 from poolproof.page_errors import PoolBroken, PoolBusy
 from poolproof.page_table import NOTHING, Pages, PageTable
 from poolproof.spec.arithmetic import ceil_div
-from poolproof.steps import HOME, Flight, Phase, Step
+from poolproof.steps import HOME, Copied, Flight, Phase, Step
 from poolproof.sub_pool import SubPool
 from poolproof.sub_pools import Declaration, Resolved, resolve
 
@@ -68,6 +68,7 @@ class PoolState:
         self._handles = {layout.name: SubPool(whole, layout.name, self._at(layout.name)) for layout in self.layouts}
         self._compaction = Compaction(self._tables, self.sink_bytes, self.total_bytes, self._move)
         self._flight = Flight()
+        self._copied: list[Copied] = []
         self._leases: list[Lease] = []
         self._gates: list[Gate] = []
         self._group: FreeGroup | None = None
@@ -214,24 +215,36 @@ class PoolState:
         self._events.launched(step)
         step.phase = Phase.LAUNCHED
         self._note("launch", step)
-        if self._events.is_immediate:
-            self._complete_own()
+        self._complete_own()
 
-    def _complete_own(self, before: int | None = None) -> None:
-        """The pool's own steps are over that have nothing of anybody else's before them: on a device, all up to one."""
-        for step in [step for step in self._flight if step.own and (before is None or step.number < before)]:
-            if self._flight.blocker(step) is not None:
-                return
-            self._end(step)
-            self._end_results(step)
+    def _complete_own(self) -> None:
+        """The pool's own steps are over that have nothing of anybody else's before them.
+
+        Those at home are so where nobody can tell; where the device decides, with the next step that is completed.
+        """
+        for step in self._flight.free_own:
+            if self._events.is_immediate or not step.is_home:
+                self._end_own(step)
+
+    def _end_own(self, step: Step) -> None:
+        """One of the pool's own steps is over, and dealt with."""
+        if not step.is_home:
+            self._events.completed(step)
+        self._end(step)
+        self._end_results(step)
 
     def _end(self, step: Step) -> None:
-        """A step is over."""
+        """A step is over, and what was kept for it is not any more."""
         step.phase = Phase.OVER
         self._flight.steps.remove(step)
         for other in self._flight:
             other.waits.discard(step)
         self._note("complete", step)
+        for name, pages in step.touched.items():
+            self._at(name).release(pages)
+        if self._copied:
+            home = min((other.number for other in self._flight if other.is_home), default=self._begun)
+            self._copied = [copied for copied in self._copied if copied.number > home]
 
     def _end_results(self, step: Step) -> None:
         step.phase = Phase.RETIRED

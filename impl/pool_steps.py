@@ -13,7 +13,7 @@ from poolproof.page_errors import StepError
 from poolproof.page_table import FILLED, NOTHING, PUBLISHED, Pages, PageTable, distinct
 from poolproof.pool_pages import PoolPages
 from poolproof.pool_state import unwritable
-from poolproof.steps import HOME, Phase, Step
+from poolproof.steps import HOME, Copied, Phase, Step
 
 if TYPE_CHECKING:
     from poolproof.guard import Guard
@@ -116,8 +116,9 @@ class PoolSteps(PoolPages):
     ) -> tuple[int, int] | None:
         """The pages of a copy at home from an id to one of the same or another pool, which is over with the call.
 
-        As a step of each pool's own at home, where nobody could tell them apart: no step is open, or on another stream;
-        no page of the two sub-pools waits to be zeroed; neither shadow nor guard looks on. Else None, and no change.
+        As a step of each pool's own at home, which such pools end at once but for what is in flight before it: no step
+        is open, or on another stream; no page of the two sub-pools waits to be zeroed; neither shadow nor guard looks
+        on. Else None, and no change. The caller has entered the pools.
         """
         is_plain = self._is_plain() and (other is self or other._is_plain())
         if not is_plain or source.waiting or target.waiting or not (0 < read < source.ids and 0 < written < target.ids):
@@ -126,6 +127,8 @@ class PoolSteps(PoolPages):
         if page < 0 or onto < 0 or not self._is_filled(source, read):
             return None
         target.flags[written] = target.flags.item(written) | FILLED
+        if other._flight.steps:
+            other._copied.append(Copied(other.layouts[target.index].name, onto, other._begun))
         self._has_copied()
         if other is not self:
             other._has_copied()
@@ -239,18 +242,12 @@ class PoolSteps(PoolPages):
         self._enter()
         if step.phase is not Phase.LAUNCHED:
             raise StepError(f"{step!r} is not launched, or over already. Nothing was changed.")
-        blocker = self._flight.blocker(step)
-        if blocker is not None:
-            raise StepError(f"{step!r} comes after {blocker!r}: complete that first. Nothing was changed.")
+        ahead = self._flight.check_first(step)
         self._events.completed(step)
-        ahead = [other.number for other in self._flight if other.own and other.is_before(step)]
-        if ahead:
-            self._complete_own(before=max(ahead) + 1)
+        for own in ahead:
+            self._end_own(own)
         self._end(step)
-        for name, pages in step.touched.items():
-            self._at(name).release(pages)
-        if self._events.is_immediate:
-            self._complete_own()
+        self._complete_own()
         self._done("complete")
 
     def _retire(self, step: Step) -> None:
@@ -310,12 +307,13 @@ class PoolSteps(PoolPages):
         """Which pages have a byte that a step in flight writes, through whatever sub-pool."""
         found = np.zeros(len(pages), np.bool_)
         first, size = pages * table.page_bytes, table.page_bytes
-        for step in self._flight:
-            for name, written in step.writes.items():
-                other = self._at(name).page_bytes
-                # The written page that begins last before the end of a page is the only one that can reach into it.
-                begins = np.sort(written) * other
-                at = np.searchsorted(begins, first + size)
-                reaches = np.concatenate([[-1], begins + other])[at]
-                found |= reaches > first
+        writes = [pair for step in self._flight for pair in step.writes.items()]
+        writes += [(copied.name, np.array([copied.page])) for copied in self._copied]
+        for name, written in writes:
+            other = self._at(name).page_bytes
+            # The written page that begins last before the end of a page is the only one that can reach into it.
+            begins = np.sort(written) * other
+            at = np.searchsorted(begins, first + size)
+            reaches = np.concatenate([[-1], begins + other])[at]
+            found |= reaches > first
         return found

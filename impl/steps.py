@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class Step(Handle):
         reads, writes: by sub-pool, the physical pages of the ids that were given, in their order, int64.
         waits: the steps that it waits for.
         began: the pool's time.
-        own: whether the step is the pool's own.
+        own: whether the step is the pool's own: its own work at home, or on another stream what has failed.
     """
 
     __slots__ = ("_pool", "began", "ids", "number", "own", "phase", "reads", "stream", "touched", "waits", "writes")
@@ -123,6 +123,20 @@ class Step(Handle):
         return f"Step({self.number}, {where}, {self.phase.value})"
 
 
+class Copied(NamedTuple):
+    """A page that a copy at home was written to, while steps before it at home are in flight.
+
+    Attributes:
+        name: the sub-pool.
+        page: in it.
+        number: the copy's, in the order of all steps.
+    """
+
+    name: str
+    page: int
+    number: int
+
+
 class Flight:
     """The steps in flight, in the order in which they began."""
 
@@ -157,19 +171,38 @@ class Flight:
                     f"{step!r} comes after {other!r} on its stream: launch that first. Nothing was changed."
                 )
 
-    def blocker(self, step: Step) -> Step | None:
-        """The first step in flight that the device completes before this one, the pool's own left out.
+    def before(self, step: Step) -> tuple[Step | None, list[Step]]:
+        """What the device completes before a step: the first of others' steps, and all of the pool's own, in order.
 
-        One of the pool's own between may itself have something of others' before it.
+        What comes before one of the pool's own comes before the step too.
         """
-        found, waits, home = None, set(step.waits), step.number if step.is_home else -1
+        first, own, waits, latest = None, [], set(step.waits), [step]
         for other in reversed(self.steps):
-            is_ahead = other.number < home if other.is_home else other.stream == step.stream
-            if other not in waits and not (is_ahead and other.number < step.number):
+            is_on_stream = any(other.stream == one.stream for one in latest)
+            if other.number >= step.number or not (is_on_stream or other in waits):
                 continue
-            if other.own:
-                waits |= other.waits
-                home = max(home, other.number)
-            else:
-                found = other
+            if not other.own:
+                first = other
+                continue
+            own.append(other)
+            waits |= other.waits
+            if not is_on_stream:
+                latest.append(other)
+        return first, own[::-1]
+
+    def check_first(self, step: Step) -> list[Step]:
+        """The pool's own steps that come before a step. Raises StepError where one of others' does."""
+        first, own = self.before(step)
+        if first is not None:
+            raise StepError(f"{step!r} comes after {first!r}: complete that first. Nothing was changed.")
+        return own
+
+    @property
+    def free_own(self) -> list[Step]:
+        """The pool's own steps that have nothing of others' before them, in order."""
+        found: list[Step] = []
+        others: list[Step] = []
+        for step in self.steps:
+            is_free = step.own and not any(other.is_before(step) for other in others)
+            (found if is_free else others).append(step)
         return found

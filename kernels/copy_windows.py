@@ -78,8 +78,10 @@ def check_windows(source: Sequence[Tensor], target: Sequence[Tensor]) -> None:
     Raises:
         KernelArgumentError: they cannot; the message says why.
     """
-    check_tensors(source)
-    check_tensors(target)
+    for what, windows in (("source", source), ("target", target)):
+        if not isinstance(windows, Sequence):
+            raise KernelArgumentError(f"{what} windows are a {type(windows).__name__}, not a list of tensors")
+        check_tensors(windows)
     if len(source) != len(target):
         raise KernelArgumentError(f"{len(source)} source tensors and {len(target)} target tensors: give as many")
     for n, (a, b) in enumerate(zip(source, target, strict=True)):
@@ -185,6 +187,10 @@ def with_one_nan(value, found):
     return tl.where(wide == wide, bits, nan).to(found.dtype, bitcast=True)
 
 
+BLOCKS, END = tl.constexpr(6), tl.constexpr(8)
+"""Where the programs of one slot are in a part: of one layer, and of all up to there."""
+
+
 @triton.jit
 def _copy_block(
     a_ptr, b_ptr, a_layer, a_slot, b_layer, b_slot, slot, to, is_copied, nth_block, layer,
@@ -226,7 +232,7 @@ def _copy_part(
     PART: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """What the program does of one tensor, where the pools have its slots. What is cleared is a copy of nothing."""
-    blocks: tl.constexpr = PART[6]
+    blocks: tl.constexpr = PART[BLOCKS]
     rest = program // blocks
     nth = rest % every
     is_copied = nth < slots
@@ -256,21 +262,21 @@ def copy_program(
     Of each tensor, `slots` slots are copied, then `cleared` ones become zeros. Where `clears` is None, none do.
     """
     every = slots if clears is None else slots + cleared
-    if program < PART0[8] * every:
+    if program < PART0[END] * every:
         _copy_part(a0, b0, a0_layer, a0_slot, b0_layer, b0_slot,
                    source, target, slots, clears, every, from_slots, to_slots, program, PART0, BLOCK)  # fmt: skip
     if PART1 is not None:
-        rest = program - PART0[8] * every
-        if (rest >= 0) & (program < PART1[8] * every):
+        rest = program - PART0[END] * every
+        if (rest >= 0) & (program < PART1[END] * every):
             _copy_part(a1, b1, a1_layer, a1_slot, b1_layer, b1_slot,
                        source, target, slots, clears, every, from_slots, to_slots, rest, PART1, BLOCK)  # fmt: skip
     if PART2 is not None:
-        rest = program - PART1[8] * every
-        if (rest >= 0) & (program < PART2[8] * every):
+        rest = program - PART1[END] * every
+        if (rest >= 0) & (program < PART2[END] * every):
             _copy_part(a2, b2, a2_layer, a2_slot, b2_layer, b2_slot,
                        source, target, slots, clears, every, from_slots, to_slots, rest, PART2, BLOCK)  # fmt: skip
     if PART3 is not None:
-        rest = program - PART2[8] * every
+        rest = program - PART2[END] * every
         if rest >= 0:
             _copy_part(a3, b3, a3_layer, a3_slot, b3_layer, b3_slot,
                        source, target, slots, clears, every, from_slots, to_slots, rest, PART3, BLOCK)  # fmt: skip

@@ -58,7 +58,7 @@ def is_wide(tensor: Tensor, axes: tuple[int, ...]) -> bool:
 
 
 def strides(*tensors: Tensor) -> tuple[int, ...]:
-    """The strides of tensors, 0 where an axis has one place: those that are compiled in fit 32 bits then."""
+    """The strides of tensors, 0 where an axis has one place: none that is never stepped along is compiled in."""
     return tuple(
         step if places > 1 else 0
         for tensor in tensors

@@ -231,6 +231,8 @@ BAD = [
     ([GOOD], [GOOD.to("meta")], "windows are on "),
     ([GOOD, GOOD[:, :3]], [GOOD, GOOD], "source windows have [3, 4] slots: windows of one pool have as many"),
     ([GOOD], [GOOD.clone().requires_grad_()], "pools are plain strided tensors"),
+    (GOOD[None], [GOOD], "source windows are a Tensor, not a list of tensors"),
+    ([GOOD], None, "target windows are a NoneType, not a list of tensors"),
 ]
 
 

@@ -3,7 +3,7 @@
 Replays a request trace through `poolproof.StateCache` at a model's full sizes, in pools without bytes, over a number of
 settings: bytes, int8 checkpoints beside plain copies, one buffer beside a fixed split, and policies. Then made-up
 requests whose prompts begin with one of N prefixes, over N: hit rates from the replay, times from measured costs of
-storing and loading a checkpoint (bench/results/codec-h200.json) against a stated cost of computing a token.
+storing and loading a checkpoint (bench/results/checkpoint_pool.json) against a stated cost of computing a token.
 
 Without `--trace` a trace of 12,000 requests is made up. `--show FILE` prints a result as Markdown, with `--plot SVG` it
 is drawn there too, which needs matplotlib, and `--docs` puts both into docs/. `--smoke` is a run at tiny sizes.
@@ -39,7 +39,7 @@ from poolproof.spec.models import MODELS
 from poolproof.sub_pools import resolve
 
 ROOT = Path(__file__).resolve().parent.parent
-COSTS = ROOT / "bench" / "results" / "codec-h200.json"
+COSTS = ROOT / "bench" / "results" / "checkpoint_pool.json"
 RESULT = ROOT / "bench" / "results" / "cache_payoff.json"
 PAGE, PLOT, PART = ROOT / "docs" / "cache.md", ROOT / "docs" / "images" / "cache_payoff.svg", "cache payoff"
 
@@ -183,21 +183,17 @@ def capacities() -> list[dict[str, Any]]:
 
 
 def costs(measured: dict[str, Any]) -> dict[str, Any]:
-    """Microseconds of storing and loading one checkpoint, from a result of bench/codec.py; device and host add up.
+    """Microseconds of a donation and of a hit, from a result of bench/checkpoint_pool.py; device and host add up.
 
-    A plain copy has no figure of its own: its bytes, read and written, go at the rate of the one-slot copies of codes.
+    Both sub-pools are in one buffer. The host is that of a call on an idle device in the median.
     """
-    one = {row["direction"]: row for row in measured["one_slot"] if row["dtype"] == DTYPE}
-    host = {row["direction"]: row["microseconds"] for row in measured["host"] if row["slots"].startswith("one slot")}
-    windows = measured["empty_microseconds"] + measured["windows"]["kernel"]["microseconds"] / 32
-    plain = 2 * layouts_of(MODEL, DTYPE)["state"]
+    device = {(row["kind"], row["work"]): row["cold_us"] for row in measured["device"]}
+    host = {(row["kind"], row["work"]): row["median_us"] for row in measured["host"] if row["way"] == "idle"}
     found: dict[str, Any] = {"from": COSTS.name, "card": measured["card"], "date": measured["date"]}
-    for way in ("store", "load"):
-        cold = one[way]["microseconds"]["cold"]
-        found[f"int8_{way}_us"] = round(cold + windows + host[way], 2)
-        found[f"none_{way}_us"] = round(cold * plain / one[way]["bytes"] + host[way], 2)
-        found |= {f"{way}_device_cold_us": cold, f"{way}_host_us": host[way]}
-    found |= {"windows_us": round(windows, 2), "recompute_us_a_token": RECOMPUTE_US, "recompute_why": RECOMPUTE_WHY}
+    for codec, kind in (("int8", "int8, one buffer"), ("none", "copies, one buffer")):
+        for way, work in (("store", "donate"), ("load", "hit")):
+            found[f"{codec}_{way}_us"] = round(device[kind, work] + host[kind, work], 2)
+    found |= {"recompute_us_a_token": RECOMPUTE_US, "recompute_why": RECOMPUTE_WHY}
     found["int8_hit_pays_from_tokens"] = round(found["int8_load_us"] / RECOMPUTE_US, 2)
     return found
 
@@ -459,10 +455,9 @@ def costs_text(result: dict[str, Any]) -> str:
     ]
     return (
         f"{table(('checkpoint', 'store, us', 'load, us'), rows, 1)}\n\n"
-        f"From `bench/results/{known['from']}` ({known['card']}, {known['date']}): one slot with a cold cache, device "
-        f"and host one after the other; conv windows at {known['windows_us']:.1f} us; plain copies at the rate in "
-        f"bytes of the int8 ones. A computed token: {known['recompute_us_a_token']:g} us, {known['recompute_why']}. "
-        f"So an int8 hit pays from {known['int8_hit_pays_from_tokens']:g} tokens on."
+        f"From `bench/results/{known['from']}` ({known['card']}, {known['date']}): a donation and a hit with a cold "
+        f"cache, device and host one after the other. A computed token: {known['recompute_us_a_token']:g} us, "
+        f"{known['recompute_why']}. So an int8 hit pays from {known['int8_hit_pays_from_tokens']:g} tokens on."
     )
 
 

@@ -14,8 +14,8 @@ from poolproof.cli.prove import live_progress, require_solver, run
 
 if TYPE_CHECKING:
     from poolproof.cli.console import Paper
-    from poolproof.fuzz.cache_campaign import CacheResult
     from poolproof.fuzz.campaign import CampaignResult
+    from poolproof.fuzz.round_campaign import RoundResult
     from poolproof.fuzz.unified_campaign import UnifiedResult
     from poolproof.proofs.results import Report
 
@@ -74,7 +74,7 @@ def _fuzz_unified(seed: int, ops: int) -> UnifiedResult:
         return run_unified(seed, ops, progress=progress)
 
 
-def _fuzz_cache(seed: int, ops: int) -> CacheResult:
+def _fuzz_cache(seed: int, ops: int) -> RoundResult:
     from poolproof.fuzz.cache_campaign import run_cache
 
     with live_progress("fuzzing") as progress:
@@ -82,7 +82,7 @@ def _fuzz_cache(seed: int, ops: int) -> CacheResult:
 
 
 def _show(
-    report: Report, campaign: CampaignResult, unified: UnifiedResult, cache: CacheResult | None, passed: bool
+    report: Report, campaign: CampaignResult, unified: UnifiedResult, cache: RoundResult | None, passed: bool
 ) -> None:
     from poolproof.cli.console import Paper
     from poolproof.cli.proof_text import control_lines, show_failures, show_verdict, theorem_table
@@ -122,7 +122,7 @@ def _show_unified(unified: UnifiedResult, console: Paper) -> None:
         console.print(f"reproduce: {unified.found.reproduce}", markup=False)
 
 
-def _show_cache(cache: CacheResult | None, console: Paper) -> None:
+def _show_cache(cache: RoundResult | None, console: Paper) -> None:
     if cache is None:
         console.print("no fuzz of state-cache, which needs torch and triton: install poolproof[torch]", markup=False)
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from poolproof.cli.console import print_json, print_lines
-from poolproof.cli.fuzz_cache import fuzz_cache, play_cache_again
+from poolproof.cli.fuzz_cache import TARGETS, fuzz_rounds, play_round_again
 from poolproof.cli.prove import live_progress
 
 if TYPE_CHECKING:
@@ -23,22 +23,25 @@ def register(app: typer.Typer) -> None:
 
 
 def fuzz(
-    target: Annotated[str, typer.Argument(help="slot-pool, unified-pool, state-cache, or module:factory of your own.")],
+    target: Annotated[
+        str,
+        typer.Argument(help="slot-pool, unified-pool, state-cache, checkpoint-pool, or module:factory of your own."),
+    ],
     time: Annotated[float | None, typer.Option("--time", help="Seconds to spend.")] = None,
     ops: Annotated[
         int | None,
         typer.Option(
             "--ops",
-            help="Checked operations to reach (by default 200,000; 20,000 of unified-pool, 5,000 of state-cache).",
+            help="Checked operations to reach (by default 200,000; 20,000 of unified-pool, 5,000 of the other two).",
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything; drawn and shown by default.")] = None,
     save_dir: Annotated[Path, typer.Option(help="Where the trace of a failure is saved.")] = Path("poolproof-failures"),
-    jobs: Annotated[int, typer.Option(min=1, help="Processes (unified-pool, state-cache).")] = 1,
-    number: Annotated[int | None, typer.Option("--round", help="One buffer or cache of the seed.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes (unified-pool, state-cache, checkpoint-pool).")] = 1,
+    number: Annotated[int | None, typer.Option("--round", help="One buffer, cache or pool of the seed.")] = None,
     keep: Annotated[str | None, typer.Option(help="Operations of --round, such as 0,4,17; all by default.")] = None,
     device: Annotated[
-        str, typer.Option(help="Where the buffers are: host, tensor (kernels interpreted), cuda; of these two.")
+        str, typer.Option(help="Where the buffers are: host, tensor (kernels interpreted), cuda; of these three.")
     ] = "host",
     scale: Annotated[int, typer.Option(min=1, help="Pages so many times as large (unified-pool only).")] = 1,
     guard: Annotated[bool, typer.Option("--guard", help="Pools with guard=True (unified-pool, --scale 64).")] = False,
@@ -59,16 +62,16 @@ def fuzz(
         raise typer.Exit(0 if passed else 1)
     if (scale, guard) != (1, False):
         raise typer.BadParameter("--scale and --guard are for the target unified-pool")
-    if target == "state-cache":
+    if target in TARGETS:
         setting_of(device, scale, guard)
         if number is not None:
-            passed = play_cache_again(seed, number, kept_numbers(keep), as_json, device)
+            passed = play_round_again(target, seed, number, kept_numbers(keep), as_json, device)
         else:
-            passed = fuzz_cache(seed, ops, time, jobs, as_json, device)
+            passed = fuzz_rounds(target, seed, ops, time, jobs, as_json, device)
         raise typer.Exit(0 if passed else 1)
     if jobs != 1 or number is not None or keep is not None or device != "host":
         raise typer.BadParameter(
-            "--jobs, --round, --keep and --device are for the targets unified-pool and state-cache"
+            "--jobs, --round, --keep and --device are for the targets unified-pool, state-cache and checkpoint-pool"
         )
     from poolproof.fuzz.campaign import run_campaign
 

@@ -1,15 +1,17 @@
-"""The part of `poolproof fuzz` that is about the state cache: a campaign, one cache of it again, and the report."""
+"""The part of `poolproof fuzz` that plays in rounds: the state cache and the checkpoint pool, and the report."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from poolproof.cli.console import print_json, print_lines
 from poolproof.cli.prove import live_progress
 
 if TYPE_CHECKING:
-    from poolproof.fuzz.cache_campaign import CacheResult
+    from poolproof.fuzz.round_campaign import RoundResult, Subject
+
+TARGETS: Final = ("state-cache", "checkpoint-pool")
 
 
 def can_fuzz_cache() -> bool:
@@ -17,36 +19,49 @@ def can_fuzz_cache() -> bool:
     return find_spec("torch") is not None and find_spec("triton") is not None
 
 
-def require_torch() -> None:
-    """Raises SettingError where a state cache has no bytes to look at."""
+def require_torch(target: str) -> None:
+    """Raises SettingError where a state cache or a checkpoint pool has no bytes to look at."""
     from poolproof.fuzz.errors import SettingError
 
     if not can_fuzz_cache():
-        raise SettingError("state-cache needs torch and triton, on the host too: install poolproof[torch]")
+        raise SettingError(f"{target} needs torch and triton, on the host too: install poolproof[torch]")
 
 
-def fuzz_cache(seed: int, ops: int | None, seconds: float | None, jobs: int, as_json: bool, device: str) -> bool:
-    """A campaign against the state cache; has it passed?"""
-    require_torch()
-    from poolproof.fuzz.cache_campaign import run_cache
+def subject_of(target: str) -> Subject:
+    """What a target of TARGETS is."""
+    if target == "state-cache":
+        from poolproof.fuzz.cache_campaign import SUBJECT
+
+        return SUBJECT
+    from poolproof.fuzz import checkpoint_campaign
+
+    return checkpoint_campaign.SUBJECT
+
+
+def fuzz_rounds(
+    target: str, seed: int, ops: int | None, seconds: float | None, jobs: int, as_json: bool, device: str
+) -> bool:
+    """A campaign; has it passed?"""
+    require_torch(target)
+    from poolproof.fuzz.round_campaign import run_rounds
 
     with live_progress("fuzzing") as progress:
-        result = run_cache(seed, ops, seconds, jobs, progress, device)
+        result = run_rounds(subject_of(target), seed, ops, seconds, jobs, progress, device)
     if as_json:
         print_json(result.plain())
     else:
-        print_lines(cache_lines(result))
+        print_lines(round_lines(result))
     return result.passed
 
 
-def play_cache_again(seed: int, number: int, kept: set[int] | None, as_json: bool, device: str) -> bool:
-    """One cache of a campaign again; was nothing wrong?"""
-    require_torch()
-    from poolproof.fuzz.cache_campaign import play_cache
+def play_round_again(target: str, seed: int, number: int, kept: set[int] | None, as_json: bool, device: str) -> bool:
+    """One round of a campaign again; was nothing wrong?"""
+    require_torch(target)
+    from poolproof.fuzz.round_campaign import play_round, text_of
 
-    driver, error = play_cache(seed, number, kept, with_trace=True, device=device)
+    driver, error = play_round(subject_of(target), seed, number, kept, with_trace=True, device=device)
     trace = driver.history or []
-    message = None if error is None else f"{type(error).__name__}: {error}"
+    message = None if error is None else text_of(error)
     if as_json:
         found = {"passed": error is None, "failure": message, "trace": trace}
         print_json({"seed": seed, "round": number, "device": device, "layout": str(driver.layout), **found})
@@ -56,15 +71,14 @@ def play_cache_again(seed: int, number: int, kept: set[int] | None, as_json: boo
     return error is None
 
 
-def cache_lines(result: CacheResult) -> list[str]:
-    """A campaign against the state cache as text; the last line is the verdict."""
-    tally, found, (canary, after) = result.tally, result.found, result.canary
+def round_lines(result: RoundResult) -> list[str]:
+    """A campaign as text; the last line is the verdict."""
+    subject, tally, found, (canary, after) = result.subject, result.tally, result.found, result.canary
     lines = [
-        f"state-cache: {tally.operations:,} checked operations, {tally.steps:,} steps of the specs, on "
-        f"{tally.rounds:,} caches, {result.rate:,.0f} operations a second, seed {result.seed}",
+        f"{subject.target}: {tally.operations:,} checked operations, {tally.steps:,} steps of the specs, on "
+        f"{tally.rounds:,} {subject.noun}s, {result.rate:,.0f} operations a second, seed {result.seed}",
         f"  again: {result.reproduce}",
-        f"  {tally.counts['admit hit']:,} hits, each compared bit for bit; some of it was quantised "
-        f"{tally.deepest} times over",
+        f"  {result.hits:,} hits, each compared bit for bit; some of it was quantised {tally.deepest} times over",
         "  operation                 times",
         *(f"  {name:<20} {count:>10,}" for name, count in sorted(tally.counts.items())),
         f"{canary}, broken on purpose: found after {after:,} operations"
@@ -72,7 +86,7 @@ def cache_lines(result: CacheResult) -> list[str]:
         else f"the fuzzer is blind: {canary}, broken on purpose, was not found",
     ]
     if found is not None:
-        lines += ["", f"FAILED on cache {found.round}: {found.message}", f"  {len(found.kept)} operations:"]
+        lines += ["", f"FAILED on {subject.noun} {found.round}: {found.message}", f"  {len(found.kept)} operations:"]
         lines += [f"    {line}" for line in found.trace]
         lines += [f"  reproduce: {found.reproduce}", ""]
     return [*lines, "passed" if result.passed else "failed"]

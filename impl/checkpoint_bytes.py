@@ -254,6 +254,7 @@ def _kernel(copy: SlotCopy) -> Kernel:
         prepared.launch_one(1, -1, -1)
 
     def launch(source: Any, target: Any) -> None:
+        """One slot at once, several as they are."""
         if type(source) is not int:
             copy(source, target)
             return

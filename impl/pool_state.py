@@ -223,7 +223,8 @@ class PoolState:
         Those at home are so where nobody can tell; where the device decides, with the next step that is completed.
         """
         for step in self._flight.free_own:
-            if self._events.is_immediate or not step.is_home:
+            is_next = not step.is_home and not any(other.is_before(step) for other in self._flight)
+            if self._events.is_immediate or is_next:
                 self._end_own(step)
 
     def _end_own(self, step: Step) -> None:

@@ -66,7 +66,7 @@ class Prepared:
                 start(programs, 1, 1, torch._C._cuda_getCurrentRawStream(self._index), *before, *values, *after)
             else:
                 with torch.cuda.device(self._index):
-                    start(programs, 1, 1, torch._C._cuda_getCurrentRawStream(self._index), *before, *values, *after)
+                    self.launch(programs, *changing)
         except OverflowError:  # a number that passes 32 bits, unlike those before: nothing was launched
             self._launch_through_triton(programs, changing)
 

@@ -17,11 +17,11 @@
     model_shape, sequence               a model's sub-pools, and a request's pages among them
     block_cache, counted_pool           the prefix cache of that replay, and its own counts
     round_campaign                      campaigns in rounds, of the two that follow
-    cache_campaign, cache_driver        random use of the state cache; beside it cache_oracle, cache_canaries, cache_misuse
+    cache_campaign, cache_driver        random use of the state cache, with cache_oracle, cache_canaries, cache_misuse
     checkpoint_campaign, ..._driver     random use of the checkpoint pool, with an oracle and canaries of its own
     cache_world, cache_layouts          what both stand on: small pools, cache_streams and cache_memory below them
     cache_replay, cache_replay_result   request traces through the state cache in virtual time
 
-No campaign of allocators imports torch or z3: what needs torch (`cuda_device`, `torch_memory`, kernels) is imported when
-it is asked for, and only `strategies` needs Hypothesis.
+Campaigns of allocators need neither torch nor z3: what does (`cuda_device`, `torch_memory`, kernels) is imported when it
+is asked for, and only `strategies` needs Hypothesis.
 """

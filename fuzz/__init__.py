@@ -22,6 +22,6 @@
     cache_world, cache_layouts          what both stand on: small pools, cache_streams and cache_memory below them
     cache_replay, cache_replay_result   request traces through the state cache in virtual time
 
-Campaigns of allocators need neither torch nor z3: what does (`cuda_device`, `torch_memory`, kernels) is imported when it
-is asked for, and only `strategies` needs Hypothesis.
+Campaigns of allocators need neither torch nor z3: what does (`cuda_device`, `torch_memory`, kernels) is imported when
+it is asked for, and only `strategies` needs Hypothesis.
 """

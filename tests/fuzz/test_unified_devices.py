@@ -76,7 +76,7 @@ class WritesAfterAFree(UnifiedPool):
             self._run(None, lambda: self.buffer[page * table.page_bytes : page * table.page_bytes + 1].zero_())
 
 
-def test_kernels_in_the_interpreter_hold_for_twenty_thousand_operations() -> None:
+def test_kernels_in_the_interpreter_hold_for_thousands_of_operations() -> None:
     """In a process of its own, for Triton is told to interpret before it is first imported."""
     program = "\n".join(
         [
@@ -84,7 +84,7 @@ def test_kernels_in_the_interpreter_hold_for_twenty_thousand_operations() -> Non
             "os.environ['TRITON_INTERPRET'] = '1'",
             "from poolproof.fuzz.unified_campaign import Setting, run_unified",
             "if __name__ == '__main__':",
-            "    result = run_unified(20261130, ops=20_000, jobs=2, setting=Setting('tensor', 16))",
+            "    result = run_unified(20261130, ops=6_000, jobs=2, setting=Setting('tensor', 16))",
             "    from poolproof.kernels import interpreter",
             "    assert interpreter.is_on()",
             "    assert result.passed, result.found",
@@ -93,7 +93,7 @@ def test_kernels_in_the_interpreter_hold_for_twenty_thousand_operations() -> Non
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 20_000
+    assert int(done.stdout) >= 6_000
 
 
 @pytest.mark.parametrize("broken", [TellsNothing, TellsTooEarly, LeavesOldBytes, CopiesInAnotherOrder])

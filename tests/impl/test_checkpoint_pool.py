@@ -16,10 +16,17 @@ from poolproof.checkpoint_check import OWN_CLAIMS, SPEC_CLAIMS
 from poolproof.checkpoint_errors import LifecycleError, LockError
 from poolproof.checkpoint_owners import DonationPhase, Tenant
 from poolproof.checkpoint_pool import CheckpointPool
+from poolproof.kernels import interpreter
 from poolproof.page_errors import StepError
 from poolproof.spec.checkpoint import SPEC
 
 ASIDE = "aside"
+
+
+@pytest.fixture(autouse=True)
+def kernels_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not interpreted, which takes a hundred times as long."""
+    monkeypatch.setattr(interpreter, "is_on", lambda: False)
 
 
 def active(pool: CheckpointPool) -> tuple[int, int, int, int]:

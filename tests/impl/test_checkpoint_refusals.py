@@ -25,9 +25,16 @@ from poolproof import (
 )
 from poolproof.checkpoint_errors import LifecycleError, LockError
 from poolproof.checkpoint_pool import CheckpointPool
+from poolproof.kernels import interpreter
 
 ASIDE = "aside"
 Call = Callable[[CheckpointPool], Any]
+
+
+@pytest.fixture(autouse=True)
+def kernels_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not interpreted, which takes a hundred times as long."""
+    monkeypatch.setattr(interpreter, "is_on", lambda: False)
 
 
 def scene(kind: str = "one") -> CheckpointPool:

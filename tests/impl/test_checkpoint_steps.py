@@ -11,10 +11,17 @@ from checkpoint_pools import cached, lifecycle, refused, running, whole
 
 from poolproof import LeaseError, PoolBroken, PoolBusy, WrongThread
 from poolproof.checkpoint_pool import CheckpointPool
+from poolproof.kernels import interpreter
 from poolproof.page_errors import StepError
 
 SHADOW = pytest.mark.parametrize("shadow", [True, False])
 KIND = pytest.mark.parametrize("kind", ["one", "two"])
+
+
+@pytest.fixture(autouse=True)
+def kernels_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not interpreted, which takes a hundred times as long."""
+    monkeypatch.setattr(interpreter, "is_on", lambda: False)
 
 
 class Decides:

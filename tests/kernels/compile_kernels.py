@@ -136,8 +136,8 @@ def main() -> None:
     formats = (torch.bfloat16, torch.float16, torch.float32)
     slots, count = torch.zeros(2, dtype=torch.int64), 0
     for d_v, d_k, changing in ((16, 128, (1, 1, 1)), (5, 7, (slots, slots, 2)), (600, 48, (slots, slots, 2))):
-        both = (codec_launches, whole_launches)
-        launches = [prepared for dtype in formats for launches in both for prepared in launches(dtype, d_v, d_k)]
+        launches = [prepared for dtype in formats for prepared in codec_launches(dtype, d_v, d_k)]
+        launches += whole_launches(torch.float32 if d_v > 256 else torch.bfloat16, d_v, d_k)
         for prepared in launches + window_launches(formats) + window_launches(formats[::-1]):
             compile_prepared(prepared, changing)
             count += 1

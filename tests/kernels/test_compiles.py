@@ -14,4 +14,4 @@ def test_the_kernels_compile_for_hopper(tmp_path: Path) -> None:
     script = str(Path(__file__).with_name("compile_kernels.py"))
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout == "compiled 78\n"
+    assert done.stdout == "compiled 66\n"

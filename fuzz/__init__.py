@@ -16,7 +16,7 @@
     unified_replay, unified_result      request traces through a model's unified pool in virtual time
     model_shape, sequence               a model's sub-pools, and a request's pages among them
     block_cache, counted_pool           the prefix cache of that replay, and its own counts
-    round_campaign                      campaigns in rounds, of the two that follow
+    round_campaign, round_play          campaigns in rounds, of the two that follow; how a round is played
     cache_campaign, cache_driver        random use of the state cache, with cache_oracle, cache_canaries, cache_misuse
     checkpoint_campaign, ..._driver     random use of the checkpoint pool, with an oracle and canaries of its own
     cache_world, cache_layouts          what both stand on: small pools, cache_streams and cache_memory below them

@@ -10,7 +10,6 @@ from poolproof.fuzz.cache_driver import CacheDriver
 from poolproof.fuzz.cache_layouts import CacheLayout
 from poolproof.fuzz.cache_world import SHIPPED, Make
 from poolproof.fuzz.round_campaign import (
-    RoundDriver,
     RoundResult,
     Subject,
     Tally,
@@ -27,15 +26,6 @@ from poolproof.fuzz.unified_campaign import Found
 TARGET: Final = "state-cache"
 
 
-class _Round(CacheDriver):
-    """A cache and its use, as a round of a campaign."""
-
-    @property
-    def deepest(self) -> int:
-        """How often something of a state that was loaded was quantised at most."""
-        return self.oracle.deepest
-
-
 def open_cache_driver(name: str, make: Make = SHIPPED, device: str = "host") -> CacheDriver:
     """A driver of the first layout drawn for this name that is possible.
 
@@ -43,14 +33,14 @@ def open_cache_driver(name: str, make: Make = SHIPPED, device: str = "host") -> 
         SettingError: none is; there is no such device.
     """
 
-    def drive(layout: CacheLayout) -> _Round:
-        return _Round(name, layout, make, device)
+    def drive(layout: CacheLayout) -> CacheDriver:
+        return CacheDriver(name, layout, make, device)
 
     return open_possible(name, device, drive)
 
 
-def _open(name: str, make: Make, device: str) -> RoundDriver:
-    return cast(_Round, open_cache_driver(name, make, device))
+def _open(name: str, make: Make, device: str) -> CacheDriver:
+    return open_cache_driver(name, make, device)  # looked up at each call, as tests put another in its place
 
 
 SUBJECT: Final = Subject(TARGET, _open, CANARIES, "cache", "admit hit")
@@ -66,7 +56,7 @@ def play_cache(
 ) -> tuple[CacheDriver, Exception | None]:
     """One cache of a seed: the driver afterwards, and what was wrong."""
     driver, error = play_round(SUBJECT, seed, number, kept, make, with_trace, device)
-    return cast(_Round, driver), error
+    return cast(CacheDriver, driver), error
 
 
 def play_caches(seed: int, numbers: Collection[int], make: Make = SHIPPED, device: str = "host") -> Tally:

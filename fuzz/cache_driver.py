@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from poolproof.cached_request import CachedRequest
@@ -23,7 +23,7 @@ from poolproof.fuzz.cache_room import Purpose, Room
 from poolproof.fuzz.cache_states import StateModel
 from poolproof.fuzz.cache_streams import InjectedFault
 from poolproof.fuzz.cache_world import STEPS, Make, World
-from poolproof.fuzz.memory import WrongBytes
+from poolproof.fuzz.round_play import RoundPlay
 from poolproof.page_errors import BufferExhausted, StepError
 from poolproof.spec.arithmetic import ceil_div
 from poolproof.unified_pool import UnifiedPool
@@ -31,7 +31,6 @@ from poolproof.unified_pool import UnifiedPool
 MOST: Final = 5
 """Requests at a time."""
 
-_CHECKED: Final = 20
 """Operations between two times that everything is looked at."""
 
 _WEIGHTS: Final = {
@@ -75,7 +74,6 @@ _ALWAYS: Final = (
     "give_back",
 )
 _FAULTS: Final = 0.06
-_TRIES: Final = 4
 
 
 Chosen: TypeAlias = tuple[CachedRequest, Running]
@@ -85,7 +83,7 @@ class NoRoom(Exception):
     """`try_admit` has returned None."""
 
 
-class CacheDriver:
+class CacheDriver(RoundPlay):
     """One cache and its use.
 
     Args:
@@ -121,44 +119,6 @@ class CacheDriver:
         weights = {name: weight * self.draw.choice((1, 1, 2, 4, 0)) for name, weight in _WEIGHTS.items()}
         self._weights = weights | {name: max(weights[name], _WEIGHTS[name]) for name in _ALWAYS}
 
-    @property
-    def steps(self) -> int:
-        """Steps of the specs that were taken."""
-        shadow = self.world.states._journal
-        return sum(each.taken for each in self.world.shadows) + (0 if shadow is None else shadow.taken)
-
-    def run(self, operations: int, kept: Collection[int] | None = None) -> None:
-        """So many operations, or those of them whose numbers are kept.
-
-        Raises:
-            Departure, SpecViolation, WrongBytes: the cache or a pool is wrong; and whatever else they raise.
-        """
-        for n in range(operations) if kept is None else sorted(kept):
-            self.at = n
-            self.draw.seed(f"{self.seed}/{n}")
-            try:
-                self._do_something()
-            except Exception:
-                self._tell("ends in an error")
-                raise
-            self._settle(n % _CHECKED == _CHECKED - 1)
-        self._settle(True)
-
-    def _do_something(self) -> None:
-        """An operation is drawn, and another one where there is nothing for it to do."""
-        for operation in self.draw.choices(list(self._weights), list(self._weights.values()), k=_TRIES):
-            self._detail = operation
-            outcome = getattr(self, f"_{operation}")()
-            if outcome is not None:
-                self.counts[f"{operation} {outcome}"] += 1
-                self.checked += 1
-                self._tell(outcome)
-                return
-
-    def _tell(self, outcome: str) -> None:
-        if self.history is not None:
-            self.history.append(f"{self.at}: {self._detail}: {outcome}")
-
     # ------------------------------------------------------------------------------------------------------ comparing
 
     def _settle(self, everything: bool) -> None:
@@ -181,11 +141,6 @@ class CacheDriver:
         found = self.cache.check()
         if found:
             raise Departure(f"check: {'; '.join(map(str, found[:4]))}")
-
-    def _raise_wrong(self) -> None:
-        wrong = self.world.memory.wrong()
-        if wrong:
-            raise WrongBytes("; ".join(wrong[:3]))
 
     def _try(self, purpose: Purpose | None, call: Callable[[], Any], copies: bool = False) -> tuple[str, Any]:
         """What came of a call, "done", "full", "waits" or "fault", and what it returned.

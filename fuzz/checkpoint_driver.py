@@ -30,15 +30,12 @@ from poolproof.fuzz.checkpoint_engine import CheckpointEngine, Flying
 from poolproof.fuzz.checkpoint_faults import fail_away_too
 from poolproof.fuzz.checkpoint_misuse import misuses
 from poolproof.fuzz.checkpoint_oracle import NO, YES, Active, Asker, CheckpointOracle, Gift, Hold, Kept, Reasons, Spot
-from poolproof.fuzz.memory import WrongBytes
+from poolproof.fuzz.round_play import RoundPlay
 from poolproof.page_errors import BufferExhausted, StepError
 from poolproof.sub_pool import SubPool
 
 MOST: Final = 6
 """Requests, nodes and slots of others at a time, about."""
-
-_CHECKED: Final = 20
-"""Operations between two times that all bytes are looked at."""
 
 _BELOW: Final = 5
 """Operations between two times that the pools below are checked too."""
@@ -99,14 +96,13 @@ _LEGAL: Final = 0.9
 _ILLEGAL: Final = 0.08
 """How often another one is made else."""
 
-_TRIES: Final = 4
 _NUMBERS: Final = 1 << 40
 
 One = TypeVar("One")
 Slot = TypeVar("Slot", Active, Kept)
 
 
-class CheckpointDriver:
+class CheckpointDriver(RoundPlay):
     """One checkpoint pool and its use.
 
     Args:
@@ -150,49 +146,6 @@ class CheckpointDriver:
         weights = {name: weight * self.draw.choice((1, 1, 2, 4, 0)) for name, weight in _WEIGHTS.items()}
         self._weights = weights | {name: max(weights[name], _WEIGHTS[name]) for name in _ALWAYS}
 
-    @property
-    def steps(self) -> int:
-        """Steps of the specs that were taken."""
-        shadow = self.pool._journal
-        return sum(each.taken for each in self.world.shadows) + (0 if shadow is None else shadow.taken)
-
-    @property
-    def deepest(self) -> int:
-        """How often something of a state that was loaded was quantised at most."""
-        return self.oracle.deepest
-
-    def run(self, operations: int, kept: Collection[int] | None = None) -> None:
-        """So many operations, or those of them whose numbers are kept.
-
-        Raises:
-            Departure, SpecViolation, WrongBytes: the pool or one below it is wrong; and whatever else they raise.
-        """
-        for n in range(operations) if kept is None else sorted(kept):
-            self.at = n
-            self.draw.seed(f"{self.seed}/{n}")
-            try:
-                self._do_something()
-            except Exception:
-                self._tell("ends in an error")
-                raise
-            self._settle(n % _CHECKED == _CHECKED - 1)
-        self._settle(True)
-
-    def _do_something(self) -> None:
-        """An operation is drawn, and another one where there is nothing for it to do."""
-        for operation in self.draw.choices(list(self._weights), list(self._weights.values()), k=_TRIES):
-            self._detail = operation
-            outcome = getattr(self, f"_{operation}")()
-            if outcome is not None:
-                self.counts[f"{operation} {outcome}"] += 1
-                self.checked += 1
-                self._tell(outcome)
-                return
-
-    def _tell(self, outcome: str) -> None:
-        if self.history is not None:
-            self.history.append(f"{self.at}: {self._detail}: {outcome}")
-
     # ------------------------------------------------------------------------------------------------------ comparing
 
     def _settle(self, everything: bool) -> None:
@@ -212,11 +165,6 @@ class CheckpointDriver:
         self.outsiders.check()
         self.world.memory.settle()
         self._raise_wrong()
-
-    def _raise_wrong(self) -> None:
-        wrong = self.world.memory.wrong()
-        if wrong:
-            raise WrongBytes("; ".join(wrong[:3]))
 
     def _call(self, reasons: Reasons, call: Callable[[], Any], copies: bool = False) -> tuple[str, Any]:
         """What came of a call, "done", "refused", "full", "waits" or "fault", and what it returned.
